@@ -51,8 +51,8 @@ SHEET ?= demo=$(demo)/job
 contact-sheet: $(VENV)/.dev chromium $(demo)/job/truth.json ## draw all pages of the inputs in SHEET in all their looks, as one sheet
 	@$(bin)/python benchmarks/contact_sheet.py out/sheet $(SHEET)
 
-judge: $(VENV)/.dev ## compare what Hermes says of real profiles with what an expert says; needs the profiles
-	@$(bin)/python -m bench.real --page docs/judgement.md
+judge: $(VENV)/.dev ## compare the first answer about recorded profiles with that of an expert; needs the profiles
+	@$(bin)/python -m bench.judgement --page docs/judgement.md
 
 pytest := $(bin)/python -m pytest --numprocesses $(workers) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
@@ -161,12 +161,14 @@ chromium:
 	    </dev/null >/dev/null 2>&1 || echo 'chromium could not be installed: browser tests will be skipped'; fi
 
 # Prometheus asks exporters, and its tools check what is shipped for it. Only `make test-all` installs it; where it cannot be
-# installed the tests that need it are skipped, and the run says so. Installing starts no server.
+# installed the tests that need it are skipped, and the run says so. Installing starts no server. Probes are tested in
+# network namespaces, with links that firewall rules and queues make bad.
 servers:
-	@if ! command -v promtool >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo 'installing Prometheus for the tests of the exporter'; \
+	@if ! { command -v promtool && command -v iptables && command -v tc; } >/dev/null && [ "$$(id -u)" = 0 ] \
+	  && command -v apt-get >/dev/null; then \
+	  echo 'installing Prometheus and tools of the network for the tests of the fleet'; \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq install --yes --no-install-recommends \
-	      prometheus prometheus-alertmanager; } \
+	      prometheus prometheus-alertmanager iptables iproute2; } \
 	    </dev/null >/dev/null 2>&1 || echo 'Prometheus could not be installed: its tests will be skipped'; fi
 
 # TypeScript checks the types of the scripts, with the Node of a wheel: its version and its hash are in tests/web/tsc.

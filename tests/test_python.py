@@ -25,7 +25,7 @@ def analysis(tmp_path_factory: pytest.TempPathFactory) -> hermes.Analysis:
 
 
 def test_the_answer_is_a_sentence_with_findings_that_have_a_cost(analysis: hermes.Analysis) -> None:
-    assert analysis.verdict.startswith("Step ")
+    assert analysis.verdict.startswith("2 steps of ")
     assert all(one.cost_ns >= 0 for one in analysis.findings)
     assert len(analysis.findings) > 0
 
@@ -48,7 +48,7 @@ def test_queries_reach_the_tables(analysis: hermes.Analysis) -> None:
 
 def test_json_is_the_report_and_a_notebook_shows_the_verdict(analysis: hermes.Analysis) -> None:
     assert json.loads(analysis.to_json())["verdict"]["message"]["text"] == analysis.verdict
-    assert "<b>Step " in analysis._repr_html_()
+    assert "<b>2 steps of " in analysis._repr_html_()
 
 
 def test_a_run_compared_with_itself_is_as_fast(analysis: hermes.Analysis) -> None:

@@ -16,9 +16,9 @@ import polars as pl
 from hermes.base.say import say as say
 from hermes.model.comparison import Comparison
 from hermes.model.finding import Loss
-from hermes.model.leaf_time import LeafTime
+from hermes.model.leaf_time import JobLeaf
 from hermes.model.report import Report
-from hermes.profiles.api import Loaded, compared, engine_of, job_tree, query
+from hermes.profiles.api import Loaded, compared, engine_of, query
 from hermes.profiles.api import analyze as analyze_loaded
 from hermes.profiles.api import load as load_paths
 from hermes.report.html import render_html
@@ -79,11 +79,9 @@ class Analysis:
         """Where the time of all steps went, as the mean over the ranks: one row a leaf, operator and place.
 
         Each wait for another rank is replaced by what that rank did meanwhile: `rank` names it, and `waited_ns` is that
-        part of `ns`. `share` is of all steps. docs/tree.md has the definitions.
+        part of `total_ns`. `share` is of all steps. docs/tree.md has the definitions.
         """
-        found = job_tree(row for row in self.report.more if isinstance(row, LeafTime))
-        frame = _frame(found) if found else pl.DataFrame(schema={name: pl.Int64 for name in ("ns", "waited_ns")})
-        return frame.with_columns((pl.col("ns") / pl.col("ns").sum()).alias("share"))
+        return _frame(tuple(row for row in self.report.more if isinstance(row, JobLeaf)))
 
     @cached_property
     def measures(self) -> Mapping[str, pl.DataFrame]:

@@ -20,6 +20,8 @@ from hermes.model.compute_measures import (
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import HostSide
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import How, JobLeaf
 from hermes.model.measures import (
     AscendSplit,
     ClockOffset,
@@ -200,6 +202,28 @@ def _total(rank: int) -> RankTotal:
     )
 
 
+def leaf(leaf: Leaf, us: int, what: str = "", **more: object) -> JobLeaf:
+    """A row of the tree of a job whose steps take 130 ms."""
+    row = JobLeaf(
+        leaf=leaf, how=How.CALL, what=what, place="", rank=None, total_ns=us * 1_000, share=us / 130_000, waited_ns=0,
+        curable_ns=None,
+    )  # fmt: skip
+    return replace(row, **more)  # type: ignore[arg-type]
+
+
+def _tree() -> tuple[JobLeaf, ...]:
+    return (
+        leaf(Leaf.WAIT, 90_000, rank=5, curable_ns=90 * MS),
+        leaf(Leaf.DISPATCH, 20_000, "aten::mm", how=How.OPERATORS, place="train.py:12 `step`", curable_ns=20 * MS),
+        leaf(Leaf.CONVOLUTION, 7_900, "Conv2D"),
+        leaf(Leaf.TRANSFER, 6_000, "all_reduce", curable_ns=2 * MS),
+        leaf(Leaf.NOT_RECORDED, 5_000, "MatMul", how=How.BEFORE, curable_ns=5 * MS),
+        leaf(Leaf.NORM, 600, "BatchNorm"),
+        leaf(Leaf.REDUCTION, 400, "ReduceSum"),
+        leaf(Leaf.EXPOSED_COPY, 100),
+    )
+
+
 def _path(rank: int) -> StepPath:
     parts = (
         PathPart(rank=rank, component="wait", reason="rank 5", ns=95_465_267),
@@ -326,6 +350,8 @@ def _real() -> Report:
             ),
             rank=0,
             step=50,
+            leaf=Leaf.WAIT,
+            fault=Fault.STRAGGLER,
         ),
         inputs=tuple(
             Input(
@@ -427,6 +453,7 @@ def _real() -> Report:
             ),
         ),
         findings=(_finding(), _second_finding()),
+        more=_tree(),
         diagnostics=(
             Diagnostic(
                 level="degraded",
@@ -516,6 +543,7 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
         links=tuple(replace(row, transport=everything, gb_per_s=float("nan")) for row in real.links),
         top=Top(kernels=(long, *rows), operators=rows, host_calls=rows, communication=rows),
         findings=(finding,) * 3,
+        more=tuple(replace(row, what=name, place=everything) for row, name in zip(_tree(), HOSTILE, strict=False)),
         diagnostics=tuple(
             Diagnostic(level="degraded", message=text, where=text, lost=text, hint=text) for text in HOSTILE
         ),
@@ -622,6 +650,7 @@ def unmeasured() -> Report:
         top=Top(kernels=(), operators=real.top.operators, host_calls=(), communication=()),
         findings=(),
         diagnostics=(),
+        more=(leaf(Leaf.MATRIX_PRODUCT, 100_000, "aten::mm"), leaf(Leaf.DISPATCH, 30_000, how=How.BETWEEN_CALLS)),
     )
 
 
@@ -653,4 +682,5 @@ def empty() -> Report:
         top=Top(kernels=(), operators=(), host_calls=(), communication=()),
         findings=(),
         diagnostics=(Diagnostic(level="degraded", message="the folder holds no profile", where="empty"),),
+        more=(),
     )

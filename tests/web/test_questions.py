@@ -28,7 +28,7 @@ def clicked(selector: str) -> Step:
 
 
 ANSWERS: dict[int, tuple[list[Step], str, str]] = {
-    1: ([], ".causes li:first-child", r"garbage.*rank 2 is behind it.*in all 3 steps"),
+    1: ([], ".page", r"garbage.*rank 2, others wait.*in all 3 steps"),
     2: ([], ".verdict", r"Mostly .*Next:"),
     3: ([clicked(".go[aria-label*='rank 2, step 11']")], ".page-timeline .lead + *, .page-timeline form", r"Ranks"),
     4: ([page_of("Operators"), clicked("table.rows td.go a")], ".page-timeline form", r"Ranks"),
@@ -49,7 +49,7 @@ def test_a_question_is_answered_after_as_many_clicks_as_the_page_says(number: in
     )
     assert dict(rows)[str(number)] == str(len(clicks))
     page = visit(served).page
-    page.wait_for_selector(".causes")
+    page.wait_for_selector(".timetree")
     for click in clicks:
         click(page)
     place = page.locator(where).first

@@ -110,8 +110,14 @@ class Fault(Word):
 
     @property
     def about(self) -> Leaf | Risk:
-        """The leaf that its time goes to, or the risk that it is."""
+        """The leaf that its time goes to most, or the risk that it is."""
         return _ABOUT[self]
+
+    @property
+    def explains(self) -> frozenset[Leaf]:
+        """The leaves that its time goes to; none of a risk."""
+        about = self.about
+        return _MORE.get(self, frozenset()) | ({about} if isinstance(about, Leaf) else frozenset())
 
 
 _ABOUT: Mapping[Fault, Leaf | Risk] = {
@@ -209,3 +215,88 @@ _ABOUT: Mapping[Fault, Leaf | Risk] = {
     Fault.DECODED_ANEW: Leaf.OTHER_COMPUTE,
     Fault.EXPOSED_COMMUNICATION: Leaf.TRANSFER,
 }
+
+_IDLE = frozenset(leaf for leaf in Leaf if leaf.part == "idle")
+_COMPUTE = frozenset(leaf for leaf in Leaf if leaf.part == "compute")
+_INPUT = frozenset({Leaf.INPUT_HERE, Leaf.INPUT_WORKERS, Leaf.INPUT_READ})
+_LAUNCHES = frozenset({Leaf.DISPATCH, Leaf.LONG_LAUNCH})
+_UNTOLD = frozenset({Leaf.COMMUNICATION})
+_SYNCHRONISES = frozenset({Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY})
+_MATRIX = frozenset({Leaf.MATRIX_PRODUCT, Leaf.CONVOLUTION, Leaf.ATTENTION, Leaf.RECURRENT})
+_MEMORY_BOUND = frozenset(
+    {Leaf.ELEMENTWISE, Leaf.NORM, Leaf.REDUCTION, Leaf.LAYOUT, Leaf.OPTIMIZER, Leaf.EMBEDDING, Leaf.RANDOM}
+)
+_LINE = _COMPUTE | {Leaf.PYTHON, Leaf.DISPATCH, Leaf.HOST_OPERATOR, Leaf.NOT_RECORDED}
+
+_MORE: Mapping[Fault, frozenset[Leaf]] = {
+    Fault.SMALL_COLLECTIVES: _UNTOLD,
+    Fault.CONTENTION: _COMPUTE,
+    Fault.CHECKS_FOR_DEBUGGING: _LAUNCHES | {Leaf.PYTHON},
+    Fault.COMPILATION: frozenset({Leaf.FIRST_CALL}),
+    Fault.MEMORY_BOUND_KERNELS: _MEMORY_BOUND,
+    Fault.MATRIX_UNITS_UNDERUSED: _MATRIX,
+    Fault.SLOW_TYPE: _MATRIX,
+    Fault.BATCHES_OF_MANY_TENSORS: _INPUT,
+    Fault.NO_CORE_FOR_WORKERS: _INPUT,
+    Fault.TOO_FEW_WORKERS: _INPUT,
+    Fault.TENSORS_IN_FILES: _INPUT,
+    Fault.CHECKPOINT_OR_LOGGING: _SYNCHRONISES | {Leaf.PYTHON},
+    Fault.DETAILED_LOGS: _SYNCHRONISES | {Leaf.PYTHON},
+    Fault.UNEVEN_BATCHES: _UNTOLD | _COMPUTE,
+    Fault.STALLED_TRANSFERS: _UNTOLD,
+    Fault.SLOW_COLLECTIVES: _UNTOLD,
+    Fault.UNEVEN_STAGES: _UNTOLD | {Leaf.WAIT},
+    Fault.UNEVEN_EXPERTS: _UNTOLD | {Leaf.MATRIX_PRODUCT},
+    Fault.SLOW_LINK: _UNTOLD,
+    Fault.IDLE_CORES: _COMPUTE,
+    Fault.REDUCTION_PER_MICRO_BATCH: _UNTOLD,
+    Fault.WRONG_TRANSPORT: _UNTOLD,
+    Fault.THREADS_STARTED_ANEW: frozenset({Leaf.NOT_RECORDED}),
+    Fault.THREAD_BESIDE: _LINE,
+    Fault.UNALIGNED_SIZES: _UNTOLD,
+    Fault.PADDING: _COMPUTE,
+    Fault.UNFUSED_LAYERS: _MEMORY_BOUND | {Leaf.ATTENTION},
+    Fault.MORE_THREADS_THAN_CORES: _COMPUTE,
+    Fault.FEWER_THREADS_THAN_CORES: _COMPUTE,
+    Fault.UNALIGNED_SHAPES: _MATRIX,
+    Fault.SHORT_KERNELS: _LAUNCHES | {Leaf.PYTHON},
+    Fault.DISPATCH: _LAUNCHES | {Leaf.PYTHON},
+    Fault.SMALL_OPERATORS: _COMPUTE | _LAUNCHES,
+    Fault.UNFUSED_OPTIMIZER: _LAUNCHES | {Leaf.ELEMENTWISE},
+    Fault.TASK_QUEUE_OFF: _LAUNCHES,
+    Fault.SYNCHRONISING_CALL: _SYNCHRONISES,
+    Fault.PIPELINE_BUBBLE: _UNTOLD | {Leaf.WAIT},
+    Fault.ROWS_BY_INDEX: _LINE,
+    Fault.LISTS_TO_TENSORS: _INPUT | {Leaf.HOST_OPERATOR},
+    Fault.TOO_FEW_MICRO_BATCHES: _UNTOLD | {Leaf.WAIT},
+    Fault.CORES_FULL: _COMPUTE,
+    Fault.DATA_LOADING: _INPUT,
+    Fault.DATA_READING: _INPUT | {Leaf.FILE_OR_NETWORK},
+    Fault.DATA_PROCESSING: _INPUT,
+    Fault.UNRECORDED_HOST_TIME: frozenset({Leaf.PYTHON}),
+    Fault.COPIES_FROM_PAGEABLE_MEMORY: frozenset({Leaf.EXPOSED_COPY}),
+    Fault.WORKERS_STARTED_ANEW: _INPUT,
+    Fault.SLOW_DEVICE: _COMPUTE,
+    Fault.EXPLICIT_SYNCHRONISATION: _SYNCHRONISES,
+    Fault.CHECKS_OF_NUMBERS: _SYNCHRONISES,
+    Fault.SLOW_SAMPLE: _INPUT,
+    Fault.RECOMPUTATION: _COMPUTE,
+    Fault.LAUNCH_BLOCKING: _LAUNCHES,
+    Fault.STARVED_DEVICE: _IDLE,
+    Fault.STRAGGLER: _UNTOLD,
+    Fault.HOT_FUNCTION: _LINE,
+    Fault.MADE_ANEW: _LINE,
+    Fault.FORWARD_UNLEARNED: _LINE,
+    Fault.UNUSED_GRADIENTS: _COMPUTE,
+    Fault.BACKWARD_AGAIN: _COMPUTE,
+    Fault.COSTLY_FORM: _COMPUTE,
+    Fault.ALL_DIFFERENCES: _COMPUTE,
+    Fault.ONE_HOT_PRODUCTS: _COMPUTE,
+    Fault.DECOMPOSITIONS: _COMPUTE,
+    Fault.GRADIENTS_OF_PIECES: _COMPUTE,
+    Fault.UNFOLDED_WINDOWS: _COMPUTE,
+    Fault.LONG_STEPS: _IDLE,
+    Fault.DECODED_ANEW: _LINE | _INPUT,
+    Fault.EXPOSED_COMMUNICATION: frozenset({Leaf.COMMUNICATION, Leaf.WAIT}),
+}
+"""Leaves that a fault explains beside the one that it is about."""

@@ -182,7 +182,8 @@ class Loss(Finding):
     first. `endangers`: it ends the job in time, whatever it costs a step. `by_chance`: what steps differ anyway may
     have made it, so it is told as noise whatever it costs. `direct`: what it counts is the mistake itself, named in the
     capture, with no model or limit between the two. `assumed`: that its cost comes of its cause is assumed and not
-    measured, so that it explains no other finding.
+    measured, so that it explains no other finding. `claim` is the part of the steps that it stands for, by which
+    findings are ordered: what can be won of the leaf that it explains.
     """
 
     cost_ns: int
@@ -199,6 +200,7 @@ class Loss(Finding):
     by_chance: bool = False
     direct: bool = False
     assumed: bool = False
+    claim: float = 0.0
 
     @property
     def at(self) -> Moment | None:

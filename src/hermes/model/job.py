@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from hermes.model.leaf import Leaf
 from hermes.model.typical_step import JobSteps
 
 Row = TypeVar("Row", covariant=True)
@@ -37,12 +38,21 @@ class Job:
     """What every rule may ask of a job beside its measures: steps, files and vendors by rank, how whole the input is.
 
     `vendors` are `ascend`, `nvidia`, `amd`, `cpu`. `certainty` is 1 for a whole input, less where something is missing.
+    `spent` are the leaves of each rank with a device, in nanoseconds a step; `leaves` those that the rule at hand
+    explains.
     """
 
     steps: JobSteps
     inputs: Mapping[int, str] = field(default_factory=dict)
     vendors: Mapping[int, str] = field(default_factory=dict)
     certainty: float = 1.0
+    spent: Mapping[int, Mapping[Leaf, int]] = field(default_factory=dict)
+    leaves: frozenset[Leaf] = frozenset()
+
+    def room_ns(self, rank: int) -> int | None:
+        """What the rank spends a step in the leaves of the rule at hand; None without a device or a leaf."""
+        own = self.spent.get(rank)
+        return sum(own.get(leaf, 0) for leaf in self.leaves) if own and self.leaves else None
 
 
 def flattened(*parts: object) -> Iterator[object]:

@@ -1,7 +1,9 @@
-"""A row of the tree: how long one leaf took on a rank, of what, and where."""
+"""Rows of the tree: how long one leaf took on a rank or in the job, of what, and where."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hermes.base.message import Word
@@ -44,3 +46,39 @@ class LeafTime:
         "其他卡等待",
     )  # fmt: skip
     long_ns: int = field("How long, in steps of at least 1.5 times the typical one.", "long steps", "长步")
+
+
+def spent(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int, Mapping[Leaf, int]]:
+    """By rank and leaf the nanoseconds of a step: the typical or the mean one, whichever has more.
+
+    Lost lead counts as dispatch, too: with faster dispatch the call that destroyed the lead would have cost nothing.
+    """
+    found: dict[int, Counter[Leaf]] = {}
+    for row in times:
+        ns = max(row.step_ns, row.total_ns // max(steps.get(row.rank, 1), 1))
+        for leaf in (row.leaf, Leaf.DISPATCH) if row.how is How.LOST_LEAD else (row.leaf,):
+            found.setdefault(row.rank, Counter())[leaf] += ns
+    return found
+
+
+@measure("tree", title="Where the time of the job went", zh="作业时间的去向", shown=lambda _: False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobLeaf:
+    """One leaf of the job, of a kernel, a call or a line, at one place: the mean over the ranks.
+
+    Each wait for another rank is replaced by what that rank did meanwhile. See docs/tree.md.
+    """
+
+    leaf: Leaf = field("The leaf.", "leaf", "去向", kind="word")
+    how: How = field("What of the leaf it is.", "part", "部分", kind="word")
+    what: str = field("The operator, the kernel or the call; empty where nothing names it.", "of", "对象", kind="name")
+    place: str = field("The line, else the range, else the operator that it lies in.", "in", "位置", kind="name")
+    rank: int | None = field(
+        "The rank that others waited for; null where no rank waited. Of a wait the awaited rank.", "rank", "卡"
+    )
+    total_ns: int = field("How long, in all steps.", "all steps", "全部步")
+    share: float = field("Of the time of all steps.", "share", "占比")
+    waited_ns: int = field("The part of it in which other ranks waited.", "others waited", "其他卡等待")
+    curable_ns: int | None = field(
+        "The part that can be won at most; null where that is not known.", "curable", "可优化"
+    )

@@ -14,6 +14,7 @@ from hermes.model.files_seen import FilesSeen
 from hermes.model.finding import Loss
 from hermes.model.host_measures import HostSide
 from hermes.model.job import Job, JobMeasures, as_kind, flattened
+from hermes.model.leaf import Leaf
 from hermes.model.measures import (
     ArrivalWait,
     AscendSplit,
@@ -70,16 +71,21 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer in one sentence, the component that bounds the step, what it is about, and the split it rests on.
+    """The answer: where most time can be won, on which rank, and in which step it shows.
 
-    `bound` is `compute`, `communication`, `copy`, `host` (the device is free) or `unknown`. `fault` is
-    that of the problem that it names, None where it names none.
+    `leaf` is the kind of time of which most can be won, None where nothing can be won beyond the noise; `share` is the
+    part of the steps that it takes, else that of the largest kind. `bound` is what that kind is: `compute`,
+    `communication`, `copy`, `host` (the device is idle) or `unknown`. `awaited` is the rank that
+    others wait for most, collected or not. `fault` is that of the first explanation.
     """
 
     bound: str
     message: Text
     rank: int | None
     step: int | None
+    leaf: Leaf | None = None
+    share: float | None = None
+    awaited: int | None = None
     fault: Fault | None = None
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from hermes.profiles.timeline import Cut as Cut
     from hermes.profiles.timeline import first_moment as first_moment
     from hermes.profiles.timeline import timeline as timeline
-    from hermes.profiles.tree.job import job_tree as job_tree
     from hermes.profiles.whatif.changes import Change as Change
     from hermes.profiles.whatif.changes import candidates as candidates
     from hermes.profiles.whatif.changes import changes_of as changes_of
@@ -90,7 +89,6 @@ _HOMES = {
     "step_of": "hermes.profiles.pipeline.whatif",
     "timeline": "hermes.profiles.timeline",
     "timings": "hermes.profiles.whatif.timing",
-    "job_tree": "hermes.profiles.tree.job",
     "kernels_alone": "hermes.profiles.read.operator_runs",
     "work_list": "hermes.profiles.advise.operator_work",
 }

@@ -7,14 +7,11 @@ from hermes.base.message import Count, Message, Name, Names, Rank, Ranks, Step, 
 LOST_THIS_RANK = sentence("profiles.lost.this_rank")
 LOST_ASKED_RANKS = sentence("profiles.lost.asked_ranks")
 LOST_ASKED_STEPS = sentence("profiles.lost.asked_steps")
-LOST_TRUST = sentence("profiles.lost.trust")
 LOST_RANK_TRUST = sentence("profiles.lost.rank_trust")
 LOST_SPLIT_BY_STEPS = sentence("profiles.lost.split_by_steps")
 LOST_HOST_BY_STEPS = sentence("profiles.lost.host_by_steps")
 LOST_WORK_IN_STEPS = sentence("profiles.lost.work_in_steps")
 LOST_OWNER = sentence("profiles.lost.owner")
-DO_MEND_INPUT = sentence("profiles.do.mend_input")
-DO_REPORT_DEFECT = sentence("profiles.do.report_defect")
 DO_NAME_FILE = sentence("profiles.do.name_file")
 DO_STEP = sentence("profiles.do.step")
 DO_STEP_AND_TRACE = sentence("profiles.do.step_and_trace")
@@ -54,11 +51,6 @@ def lost_last_waits(*, n: Count) -> None:
 @message("profiles.do.choose")
 def do_choose(*, capture: Name) -> None:
     """How to choose a role."""
-
-
-@message("profiles.contradiction")
-def contradiction(*, what: Message) -> None:
-    """A law of reports is broken."""
 
 
 @message("profiles.not_at_once")

@@ -29,10 +29,12 @@ from hermes.report import (
     plan_words,
     shape,
     table_columns,
+    tree_messages,
 )
 from hermes.report.findings_sheet import subject
 from hermes.report.inlined import inlined
 from hermes.report.told import teller
+from hermes.report.tree import time_tree
 
 _TEMPLATE = "report.html.j2"
 _BOUNDS = {
@@ -41,6 +43,12 @@ _BOUNDS = {
     "copy": "copy",
     "host": "host",
 }
+_PARTS = {"idle": "host", "compute": "compute", "communication": "comm", "copy": "copy", "outside": "free"}
+_TREE_WORDS = {
+    "title": tree_messages.TITLE, "exclusive": tree_messages.EXCLUSIVE, "chosen": tree_messages.CHOSEN,
+    "not_known": tree_messages.NOT_KNOWN, "at": tree_messages.at, "on": tree_messages.on,
+    "curable": tree_messages.curable,
+}  # fmt: skip
 _LAYERS = {
     "compute": "compute",
     "communication": "comm",
@@ -89,6 +97,7 @@ def render_html(report: Report, language: str = "en") -> str:
         place=shape.place(report.verdict.rank, report.verdict.step),
         data=Markup(inlined(report, held, split, path, language)),
         split=split,
+        tree=time_tree(report),
         components=shape.COMPONENTS,
         path=path,
         multiples=charts.rank_charts(report),
@@ -186,6 +195,9 @@ def environment() -> Environment:
         newline=Markup("\n"),
         subject=subject,
         layers=_LAYERS,
+        parts=_PARTS,
+        tree_words=_TREE_WORDS,
+        share=format.share,
         text_limit=cells.NAME_LIMIT,
         counted=format.counted,
         lines=_lines,

@@ -44,9 +44,9 @@ def nothing_sentence(plan: Plan) -> str:
         how = f"run {plan.captures[0].command}" if plan.captures else "record Python stacks"
         return f"{share} of the step ({duration(plan.unrecorded_ns)}) is Python that was not recorded: {how}."
     if not plan.floor.ns:
-        return "No rule found a loss in what was collected."
+        return "No rule names a cure."
     small = f" Below it: {counted(len(plan.minor), 'finding')}." if plan.minor else ""
-    return f"No loss above the noise floor was found. {noise_sentence(plan)}{small}"
+    return f"No rule names a cure. {noise_sentence(plan)}{small}"
 
 
 def minor_words(one: Loss, tell: Tell = say) -> str:

@@ -30,6 +30,9 @@ def document(report: Report) -> dict[str, object]:
         "verdict": {
             "bound": _text(report.verdict.bound),
             "message": text_document(report.verdict.message),
+            "leaf": None if report.verdict.leaf is None else report.verdict.leaf.value,
+            "share": report.verdict.share,
+            "awaited": report.verdict.awaited,
             "fault": None if report.verdict.fault is None else report.verdict.fault.value,
             "rank": report.verdict.rank,
             "step": report.verdict.step,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -12,6 +13,8 @@ from hermes.base.say import say
 from hermes.knowledge.kernel_names import plain
 from hermes.knowledge.vendors import HOST_ONLY, STEP_FILE
 from hermes.model.finding import Loss
+from hermes.model.leaf import Part
+from hermes.model.leaf_time import LeafTime
 from hermes.model.measures import StepSplit, TopRow
 from hermes.model.path_measures import StepPath
 from hermes.model.report import Report
@@ -48,6 +51,7 @@ from hermes.report.shape import (
     typical,
 )
 from hermes.report.told import Tell
+from hermes.report.tree_text import draw_tree
 
 _WARNINGS = 3
 _NOTES = 3
@@ -68,6 +72,7 @@ _RANKS_ONE_LINE = 8
 _WIDE = 96
 _NAME_AT_LEAST = 24
 
+_PARTS: tuple[Part, ...] = ("compute", "communication", "copy", "idle")
 _STYLES = {"compute": "blue", "comm": "yellow", "copy": "cyan", "free": "bright_black"}
 
 
@@ -79,13 +84,14 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     screen = Screen(console, tell=tell)
     if not _on_host(report):
         _coverage(screen, report)
-    screen.line(screen.say(report.verdict.message), style="bold", hang=0)
+    screen.line(screen.say(report.verdict.message), style="bold", hang=0, most=8)
+    draw_tree(screen, report)
     draw_plan(screen, report)
     draw_code(screen, report)
     if _on_host(report):
         _path(screen, report)
     else:
-        _split(screen, report.steps)
+        _split(screen, report)
         _path(screen, report)
         _compute(screen, report)
     for line in (*role_lines(report), *service_lines(report)):
@@ -138,12 +144,36 @@ class _Row:
     step: StepSplit
 
 
-def _split(screen: Screen, steps: Sequence[StepSplit]) -> None:
+def _as_in_the_tree(report: Report) -> list[StepSplit]:
+    """The mean step of each rank, split as its leaves are: bars and tree show the same numbers."""
+    found: dict[int, Counter[Part]] = {}
+    for row in report.measures.rows(LeafTime):
+        found.setdefault(row.rank, Counter())[row.leaf.part] += row.total_ns
+    steps = report.measures.job.steps
+    made = []
+    for split in typical(report.steps):
+        sums = found.get(split.rank)
+        if sums is None or split.compute_ns is None:
+            made.append(split)
+            continue
+        count = max(steps.counts.get(split.rank, 1), 1)
+        compute, comm, copy, idle = (sums[part] // count for part in _PARTS)
+        made.append(
+            replace(
+                split, step=None, window_ns=compute + comm + copy + idle, compute_ns=compute, exposed_comm_ns=comm,
+                copy_exposed_ns=copy, free_ns=idle,
+            )
+        )  # fmt: skip
+    return made
+
+
+def _split(screen: Screen, report: Report) -> None:
     screen.gap()
+    steps = report.steps
     if not steps:
         screen.line("Step split: not measured (no step and no device task was found)")
         return
-    chosen = typical(steps)
+    chosen = _as_in_the_tree(report)
     wide = screen.width >= _WIDE
     if len(chosen) <= (_RANKS_ONE_LINE if wide else _RANKS_TWO_LINES):
         labelled = [("", step) for step in chosen]
@@ -161,6 +191,11 @@ def _split(screen: Screen, steps: Sequence[StepSplit]) -> None:
 
 
 def _split_heading(screen: Screen, steps: Sequence[StepSplit], chosen: Sequence[StepSplit]) -> None:
+    if all(step.step is None for step in chosen):
+        screen.line(
+            ("Step split", "bold"), " (the mean step of each rank, as in the tree; comm and copy: the exposed part)"
+        )
+        return
     kinds = [words for kind, words in WINDOW_KINDS if any(step.window_kind == kind for step in chosen)]
     numbers = {step.step for step in chosen}
     which = f"step {chosen[0].step}, " if len(numbers) == 1 and chosen[0].step is not None else ""
@@ -321,16 +356,18 @@ def _losses(screen: Screen, report: Report) -> None:
     findings = [finding for finding in report.findings if finding.state == "stable"]
     screen.gap()
     if not findings:
-        screen.line(("Losses", "bold"), "  no rule found one in what was collected")
+        screen.line(("Explanations", "bold"), "  no rule explains a leaf of the tree")
         _preview(screen, report)
         return
     screen.line(
-        ("Losses", "bold"), "  (cost per step and share of it, largest expected gain first, what others explain behind)"
+        ("Explanations", "bold"),
+        "  (cost per step and share of it, by the leaf that they explain, in the order of the tree)",
     )
     for at, finding in enumerate(findings[:_FINDINGS], start=1):
         cost = f"{at}. {duration(finding.cost_ns)} {fraction(finding.share)}"
         screen.line((cost, "bold"), f"  {screen.say(finding.message)}", indent=2, hang=3, most=2)
         said = [
+            screen.say(finding.about.message),
             f"gain {between(finding.gain.low_ns, finding.gain.high_ns)}",
             f"confidence {confidence(finding.confidence)}",
             screen.shorten(finding.code, 12),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermes.base.errors import InputError
+from hermes.model.leaf import Leaf
 from hermes.report.components import declared_words
 from hermes.web.sources import Listed, listed
 
@@ -30,6 +31,7 @@ _DRAWN = frozenset(
         "rank_matrix.metrics",
         "rank_matrix.rows",
         "rank_waits",
+        "tree",
         "waits",
     }
 )
@@ -158,6 +160,7 @@ def summary(document: Mapping[str, object]) -> bytes:
     """The answer with the document, what tables there are, and the short ones whole, as pages would ask for them.
 
     The words of the measures come with it: the next server over the same input shows it without loading their code.
+    So do the parts of the tree that leaves belong to.
     In the document most tables are cut to their first row; lists of plain values are whole.
     """
     every = listed(document).values()
@@ -169,7 +172,10 @@ def summary(document: Mapping[str, object]) -> bytes:
         and len(told(page := told_page(listed_page(table, Ask(table=table.key))))) <= _AT_ONCE_BYTES
     }
     words = declared_words()
-    return told({"document": _shortened(document, ""), "tables": tables, "pages": short, "words": words})
+    parts = {leaf.value: leaf.part for leaf in Leaf}
+    return told(
+        {"document": _shortened(document, ""), "tables": tables, "pages": short, "words": words, "parts": parts}
+    )
 
 
 def _shortened(value: Mapping[str, object], prefix: str) -> dict[str, object]:

@@ -6,8 +6,9 @@ import pytest
 
 from hermes.model.finding import Gain
 from hermes.model.plan import NoiseFloor
-from hermes.profiles.advise.ranges import Known, ranged, spread_of
+from hermes.profiles.advise.ranges import Known, ranged
 from hermes.profiles.advise.room import Room
+from hermes.profiles.tree.spread import spread_of
 
 REPLAYED = Gain(low_ns=1_000, high_ns=3_000, method="replay", basis="replayed")
 

@@ -213,7 +213,7 @@ def test_what_autograd_does_for_a_line_belongs_to_the_line() -> None:
     )  # fmt: skip
     made = tree(**{name: tables[name] for name in TABLES} | {"host_op": numbered})
     computed = made.parts.filter(pl.col("leaf") == LEAVES.index(Leaf.OTHER_COMPUTE))
-    assert computed["place"].to_list() == ["train.py(24): forward"]
+    assert computed["place"].to_list() == ["train.py:24 `forward`"]
     # Two threads count for themselves: then the number tells nothing.
     both = pl.concat([numbered, numbered.filter(forward).with_columns(pl.lit(9, dtype=pl.Int64).alias("tid"))])
     made = tree(**{name: tables[name] for name in TABLES} | {"host_op": both})
@@ -233,7 +233,7 @@ def test_the_stack_of_an_operator_tells_its_line_where_no_frames_were_recorded()
     )
     with_stack = tables["host_op"].with_columns(pl.when(pl.col("name") == "A").then(3).alias("stack_id"))
     made = tree(**{name: tables[name] for name in TABLES} | {"host_op": with_stack, "stack": stack})
-    assert made.parts["place"].unique().to_list() == ["train.py(7): f"]
+    assert made.parts["place"].unique().to_list() == ["train.py:7 `f`"]
 
 
 # Laws -----------------------------------------------------------------------------------------------------------------

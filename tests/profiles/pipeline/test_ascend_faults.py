@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermes.base.say import say
+from hermes.model.fault import Fault as Wrong
+from hermes.model.leaf import Leaf
 from hermes.model.report import Report
 from hermes.profiles.api import analyze, load
 from hermes.store.cache import Cache
@@ -69,7 +71,7 @@ def test_the_slow_device_is_told_first_however_wide_the_groups_are(tp: int, tmp_
     report = _report(job, tmp_path)
     first = report.findings[0]
     assert (first.code, first.blames) == ("CMP011", ("rank 0",))
-    assert "slow device on rank 0" in say(report.verdict.message)
+    assert (report.verdict.fault, report.verdict.leaf) == (Wrong.SLOW_DEVICE, Leaf.MATRIX_PRODUCT)
     # It costs the same in every layout: no waiting of others is in it.
     assert first.cost_ns == pytest.approx(8_700_000, rel=0.05)
     exposed = [one for one in report.findings if one.code == "COM001"]

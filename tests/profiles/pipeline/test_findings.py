@@ -124,6 +124,6 @@ def test_a_straggler_that_was_not_collected_is_the_first_cause_of_several_steps(
     found = analyze(load(sorted(job.glob("*_ascend_pt"))[:3], Cache(tmp_path / "cache")))
     first = found.findings[0]
     assert (first.code, first.blames) == ("COM002", ("rank 3",))
-    assert "waits for rank 3" in say(found.verdict.message)
+    assert "waiting for rank 3, which was not collected" in say(found.verdict.message)
     lost = [one["ns"] for one in truth["faults"][0]["injected"]]
     assert first.gain.low_ns <= sum(lost) / len(lost) <= first.gain.high_ns

@@ -56,9 +56,10 @@ PLANTED: tuple[tuple[FaultKind, Format, str, float], ...] = (
     # Kineto does not record collections: all that can be said is that something was not recorded.
     ("gc_pause", "kineto", "CPU007", 20.0),
     *(("recompilation", form, "CPU002", 68.0) for form in FORMATS),
-    # So much longer is the step of the job with the fault; with Python's frames and marks the host is slow for longer.
-    *(("host_bound_dispatch", form, "CPU004", {"kineto": 15.6}.get(form, 10.6)) for form in FORMATS),
-    *(("slow_rank_host", form, "CPU004", {"kineto": 15.6}.get(form, 10.6)) for form in FORMATS),
+    # So much longer is the step of the job with the fault. Kineto's is 15.6 ms longer: a third of that is in stretches
+    # of which nothing is recorded, a leaf of their own.
+    *(("host_bound_dispatch", form, "CPU004", {"kineto": 10.0}.get(form, 10.6)) for form in FORMATS),
+    *(("slow_rank_host", form, "CPU004", {"kineto": 10.0}.get(form, 10.6)) for form in FORMATS),
     *(("synchronisation_calls", form, "CPU003", 2.4) for form in FORMATS),
 )
 
@@ -88,7 +89,8 @@ def test_a_loader_without_workers_is_the_first_cause_of_a_real_step(reported: Re
     found = of_layers(reported("kineto/v100_resnet50_num_workers_0.json.gz").findings)
     assert list(found) == ["IO001", "CPU001"]
     assert found["CPU001"].explained_by == ("IO001",)
-    assert found["IO001"].cost_ns / 1e6 == pytest.approx(213.022 / 6, abs=0.01)
+    # Fetches take 213.022 ms of the six steps; the device is busy in some of that time.
+    assert found["IO001"].cost_ns / 1e6 == pytest.approx(209.870 / 6, abs=0.01)
     assert found["IO001"].gain.low_ns > 20_000_000
 
 

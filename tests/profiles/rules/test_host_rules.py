@@ -19,6 +19,7 @@ from hermes.profiles.measure.memory.headroom import Headroom
 from hermes.profiles.rules.environment import env001_slow_setting as env001
 from hermes.profiles.rules.environment import env002_profiler_overhead as env002
 from hermes.profiles.rules.environment import env003_uneven_environment as env003
+from hermes.profiles.rules.find import find_all
 from hermes.profiles.rules.host import cpu002_recompilation as cpu002
 from hermes.profiles.rules.host import cpu003_tensor_to_host as cpu003
 from hermes.profiles.rules.host import cpu004_slow_dispatch as cpu004
@@ -29,7 +30,6 @@ from hermes.profiles.rules.host import cpu008_full_cores as cpu008
 from hermes.profiles.rules.host import cpu009_small_operators as cpu009
 from hermes.profiles.rules.host import cpu012_starts_each_step as cpu012
 from hermes.profiles.rules.host import cpu014_computing_on_host as cpu014
-from hermes.profiles.rules.judge import find_all
 from hermes.profiles.rules.memory import mem002_allocation_in_step as mem002
 from hermes.profiles.rules.memory import mem003_fragmentation as mem003
 from hermes.profiles.rules.memory import mem004_leak as mem004

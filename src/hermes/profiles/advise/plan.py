@@ -9,14 +9,18 @@ from dataclasses import replace
 from hermes.base.message import Text
 from hermes.base.say import say
 from hermes.knowledge.cases import Case
+from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
 from hermes.profiles.advise.fitting import Fit, effort
-from hermes.profiles.advise.ranges import Known, ranged, spread_of, with_ranges
-from hermes.profiles.advise.ranking import Ranking, Replay, awaited, untold
+from hermes.profiles.advise.ranges import Known, ranged, with_ranges
+from hermes.profiles.advise.ranking import Ranking, Replay, awaited
 from hermes.profiles.advise.room import TOGETHER
+from hermes.profiles.tree.spread import spread_of
 
 _OTHERS = 3
+_SAID_BY_THE_TREE = (Fault.STARVED_DEVICE, Fault.UNRECORDED_HOST_TIME)
+"""What is idle and what was not recorded are leaves: to look there is no cure, and a recording gives nothing."""
 
 
 def plan(
@@ -29,10 +33,13 @@ def plan(
     """The plan for ranked findings; `fits` are the cases of each of `ranking.problems`, in the same order."""
     floor = ranking.floor
     step_ns = max(ranking.unprofiled.step_ns if ranking.unprofiled else floor.step_ns, 1)
-    made = [_advice(finding, own, step_ns, captures) for finding, own in zip(ranking.problems, fits, strict=True)]
+    made = [
+        _advice(finding, own, step_ns, captures)
+        for finding, own in zip(ranking.problems, fits, strict=True) if finding.fault not in _SAID_BY_THE_TREE
+    ]  # fmt: skip
     behind = {one.code: one.explained_by for one in ranking.problems}
-    first = untold(ranking.problems)
-    ordered = _in_turn(_merged(made, replay, step_ns), first.code if first else "", behind, replay)
+    claims = {one.code: one.claim for one in reversed(ranking.problems)}
+    ordered = _in_turn(_merged(made, replay, step_ns), claims, behind, replay)
     costs = {one.code: one.cost_ns for one in ranking.findings}
     actions = _notable([_in_range(one, costs, ranking.known, step_ns) for one in ordered], ranking)
     return Plan(
@@ -58,7 +65,9 @@ def _in_range(one: Advice, costs: Mapping[str, int], known: Known, step_ns: int)
     # The step without its profiler may be shorter than what was lost in the captured one.
     most = max(step_ns, one.gain.high_ns)
     gain = replace(gain, low_ns=min(gain.low_ns, most), high_ns=min(gain.high_ns, most))
-    return replace(one, gain=gain, share_low=gain.low_ns / step_ns, share_high=gain.high_ns / step_ns)
+    return replace(
+        one, gain=gain, share_low=min(gain.low_ns / step_ns, 1.0), share_high=min(gain.high_ns / step_ns, 1.0)
+    )
 
 
 def _advice(finding: Loss, fits: Sequence[Fit], step_ns: int, captures: Sequence[Capture]) -> Advice:
@@ -196,12 +205,12 @@ def _joined(first: Advice, second: Advice, replay: Replay, step_ns: int) -> Advi
 
 
 def _in_turn(
-    actions: Sequence[Advice], first: str, behind: Mapping[str, Sequence[str]], replay: Replay
+    actions: Sequence[Advice], claims: Mapping[str, float], behind: Mapping[str, Sequence[str]], replay: Replay
 ) -> tuple[Advice, ...]:
-    """The actions so that each adds most to those before it, with what it adds: a loss may hide behind another.
+    """The actions by leaf; of one leaf each adds most to those before it, with what it adds.
 
-    What is about the code `first` comes before all; a place to look stands `behind` the first of the causes that
-    explain it.
+    `claims` are the parts of the steps that findings stand for, by code. A place to look stands `behind` the first of
+    the causes that explain it.
     """
     left, done = list(actions), list[Advice]()
     # What is no action of its own holds none back.
@@ -212,7 +221,7 @@ def _in_turn(
     while left and len(done) < TOGETHER:
         gains = [_beyond(one, before, reached, replay) for one in left]
         wanted = [
-            (first in one.codes, _may(one, left, behind), _expected(one, gain))
+            (_may(one, left, behind), max(claims.get(code, 0.0) for code in one.codes), _expected(one, gain))
             for one, gain in zip(left, gains, strict=True)
         ]
         best = max(range(len(left)), key=lambda at: (wanted[at], -at))

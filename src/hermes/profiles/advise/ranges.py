@@ -14,52 +14,12 @@ from math import hypot
 from hermes.model.finding import Gain, Loss
 from hermes.model.plan import NoiseFloor
 from hermes.profiles.advise.room import Room, of_host
-
-SOURCE = "docs/accuracy.md, random jobs"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """What a cure gives over what its replay said, from the least to the most, and in the median."""
-
-    least: float
-    most: float
-    median: float = 1.0
-
-
-_USUAL = Spread(least=0.75, most=1.35)
-_OF_KIND: dict[str, Spread] = {
-    # How much of the host's work on a launch a graph or a compiler takes off is not known beforehand.
-    "launch": Spread(least=0.65, most=1.3),
-    "sync": Spread(least=0.65, most=1.3),
-    "op": Spread(least=0.75, most=1.25),
-    "compute": Spread(least=0.75, most=1.25),
-    # Of what a stage has besides layers not all is known.
-    "layers": Spread(least=0.75, most=1.5),
-    "rank": Spread(least=0.7, most=1.35),
-    "host": Spread(least=0.75, most=1.25),
-    "comm": Spread(least=0.6, most=1.2),
-    # That all is hidden is the best that can be: the last transfers of a step have nothing beside them.
-    "comm:overlap": Spread(least=0.6, most=1.2, median=0.75),
-    "copy": Spread(least=0.65, most=1.3),
-}
-"""By a change or its first word; of several changes the widest."""
-
+from hermes.profiles.tree.spread import OF_KIND, spread_of
 
 _BESIDE, _BESIDE_LAUNCHES = 0.05, 0.5
 """What a count may have missed, as a share of it: of the costs of random jobs all lie within the first."""
 _BY_CHANCE = 1.28 * 2**0.5
 """Standard errors of a median within which the difference of two lies in four of five cases."""
-
-
-def spread_of(specs: Sequence[str]) -> Spread:
-    """The spread of changes that are made together."""
-    found = [_OF_KIND.get(spec) or _OF_KIND.get(spec.partition(":")[0], _USUAL) for spec in specs] or [_USUAL]
-    return Spread(
-        least=min(one.least for one in found),
-        most=max(one.most for one in found),
-        median=min(one.median for one in found),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +49,7 @@ def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
     if not gain.replayed or not gain.low_ns:
         return gain
     if not specs:
-        host = _OF_KIND["host"]
+        host = OF_KIND["host"]
         if gain.low_ns <= host.least * gain.high_ns:
             return gain
         high = max(gain.high_ns, min(round(gain.high_ns * host.most), most_ns))

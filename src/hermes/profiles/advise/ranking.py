@@ -9,16 +9,19 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Loss
 from hermes.model.plan import Advice, NoiseFloor, Unprofiled
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
-from hermes.profiles.advise.ranges import Known, spread_of
+from hermes.profiles.advise.ranges import Known
 from hermes.profiles.advise.room import Room
 from hermes.profiles.rules.gain_messages import beyond
 from hermes.profiles.rules.parts import PLACES, above
+from hermes.profiles.tree.spread import spread_of
 from hermes.profiles.whatif.replay import Prediction
 
 Replay = Callable[[tuple[str, ...]], Prediction | None]
 """What changes of a step give together; None where no step can be replayed."""
 
 
+Claim = Callable[[Loss, int], float]
+"""The part of the steps that a finding stands for, given how long a step is."""
 MOSTLY = 0.5
 """A finding of whose cost others explain more than this part only describes them."""
 _OF_A_FUNCTION = ("compute", "cpu", "io", "communication", "memory")
@@ -66,10 +69,17 @@ def rank(
     floor: NoiseFloor,
     unprofiled: Unprofiled | None = None,
     room: Room | None = None,
+    claim: Claim = lambda _one, _step_ns: 0.0,
 ) -> Ranking:
-    """The findings in the order in which they are worth acting on, with gains of the step that is meant."""
+    """The findings in the order in which they are worth acting on, with gains of the step that is meant.
+
+    `claim` tells the part of the steps that a finding stands for: those of one leaf stand together. Without it all are
+    of one.
+    """
+    step_ns = unprofiled.step_ns if unprofiled else floor.step_ns
     if unprofiled is not None:
         findings = [replace(finding, gain=unprofiled_gain(unprofiled, finding.gain)) for finding in findings]
+    findings = [replace(finding, claim=claim(finding, step_ns)) for finding in findings]
     trusted = [finding for finding in findings if finding.state == "stable"]
     whole = [finding for finding in trusted if _counts(finding, floor)]
     parts = [
@@ -77,6 +87,7 @@ def rank(
         for broad in whole
     ]
     claims = [_remainder(broad, own, replay) for broad, own in zip(whole, parts, strict=True)]
+    claims = [replace(one, claim=claim(one, step_ns)) for one in claims]
     return Ranking(
         findings=_behind_parts(claims),
         minor=tuple(sorted((one for one in trusted if not _counts(one, floor)), key=_key)),
@@ -87,26 +98,17 @@ def rank(
     )
 
 
-def untold(problems: Sequence[Loss]) -> Loss | None:
-    """Exposed communication of which nobody recorded how much is waiting, where it is more than all else could give.
-
-    What it is must be known before anything else is worth doing.
-    """
-    exposed = next((one for one in problems if one.fault is Fault.EXPOSED_COMMUNICATION and not one.replay), None)
-    known = max((one.gain.expected_ns for one in problems if one is not exposed), default=0)
-    return exposed if exposed and not exposed.explained_by and exposed.cost_ns > known else None
-
-
 def weight(finding: Loss) -> float:
     """What a finding is expected to give, in ns: its gain, as such cures gave it, times how likely it is."""
     return finding.gain.expected_ns * spread_of(finding.replay).median * finding.confidence
 
 
-def _key(finding: Loss) -> tuple[bool, float, int, int, str, tuple[str, ...]]:
+def _key(finding: Loss) -> tuple[bool, float, float, int, int, str, tuple[str, ...]]:
     # A job that is about to end for want of memory wins nothing by being faster.
     ends = not finding.endangers
     return (
         ends,
+        -finding.claim,
         -weight(finding),
         -finding.gain.high_ns,
         -finding.cost_ns,

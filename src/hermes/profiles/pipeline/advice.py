@@ -30,6 +30,7 @@ from hermes.profiles.advise.ranking import Ranking, rank
 from hermes.profiles.advise.room import Room
 from hermes.profiles.pipeline.gains import StepReplay, with_gains
 from hermes.profiles.rules import ALL
+from hermes.profiles.tree.kinds import Kinds, LeafRoom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class Evidence:
         return tuple(sorted(set.intersection(*known))) if known else ()
 
 
-def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence) -> Ranking:
+def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence, kinds: Kinds, leaves: LeafRoom) -> Ranking:
     """The findings with advice that fits and replayed gains, causes before what they cause, noise apart."""
     job = seen.job
     findings = [replace(one, actions=fitted_actions(one.actions, job)) for one in findings]
@@ -98,7 +99,8 @@ def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence) -> Rank
         captured = sum(split.rank == known.rank for split in seen.splits)
         floor = without_profiler(floor, known.captured_spread_ns, known.steps + captured)
     room = Room.of(JobSteps(seen.splits))
-    return rank(with_gains(findings, replay, seen.paths[0] if seen.paths else None, room), replay, floor, step, room)
+    gained = [leaves.within(one) for one in with_gains(findings, replay, seen.paths[0] if seen.paths else None, room)]
+    return rank(gained, replay, floor, step, room, kinds.claim)
 
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobMeasures) -> Plan:

@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from hermes.base.errors import Diagnostic
-from hermes.model.code_measures import CalledAgain, CodeLine
+from hermes.knowledge.vendors import common_traits
+from hermes.model.code_measures import CodeLine
 from hermes.model.job import JobMeasures, as_kind
+from hermes.model.leaf_time import LeafTime
 from hermes.model.measures import (
     AscendSplit,
     CommunicationTop,
@@ -27,7 +29,6 @@ from hermes.model.path_measures import StepFree, StepPath
 from hermes.model.report import Coverage, Report, Top, Verdict
 from hermes.model.service_measures import Requests
 from hermes.model.structure_measures import JobSigns
-from hermes.profiles.advise.invariants import contradicted
 from hermes.profiles.advise.ranges import with_ranges
 from hermes.profiles.engines.engine import Engine, Lost
 from hermes.profiles.engines.serial import Serial
@@ -51,7 +52,11 @@ from hermes.profiles.pipeline.rank_outline import RankOutline, outline
 from hermes.profiles.pipeline.report_bounds import longest, merged_top
 from hermes.profiles.pipeline.stage_boxes import stage_boxes
 from hermes.profiles.roles import role_times
-from hermes.profiles.rules.judge import Grounds, find_all, judge
+from hermes.profiles.rules.find import find_all
+from hermes.profiles.tree.attainable import Attainable
+from hermes.profiles.tree.job import job_tree
+from hermes.profiles.tree.kinds import Kinds, LeafRoom
+from hermes.profiles.tree.verdict import Grounds, verdict
 from hermes.store.kept import Kept, code
 from hermes.store.rank_data import RankData
 from hermes.store.rows import dumps
@@ -196,7 +201,11 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         groups=found.communication.groups,
         used=found.compute.chips,
     )
-    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds)
+    vendors = common_traits(row.vendor for row in job.inputs)
+    times = found.rows(LeafTime)
+    tree = job_tree(times, Attainable(found.compute.operators, vendors.aim.value))
+    kinds, leaves = Kinds(tree), LeafRoom(measures.job.spent)
+    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds, leaves)
     ascend = found.rows(AscendSplit)
     report = Report(
         version=__version__,
@@ -227,27 +236,23 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         findings=with_ranges((*ranking.findings, *ranking.preview), ranking.known),
         diagnostics=_gravest(notes),
         host=found.host,
-        more=(*found.declared_rows(), *role_times(found.rows(RoleOfRank), loaded.roles)),
+        more=(*found.declared_rows(), *tree, *role_times(found.rows(RoleOfRank), loaded.roles)),
     )
     plan = advice.advised(ranking, replay, grounds, report.measures)
-    judged = judge(
+    judged = verdict(
         Grounds(
             splits=job.steps.every,
-            path=paths[0] if paths else None,
+            times=times,
+            kinds=kinds,
             problems=ranking.as_planned(plan.actions),
             expected=seen.ranks_expected,
-            noise_ns=ranking.floor.ns,
+            noise=ranking.floor.share,
+            step_ns=plan.unprofiled.step_ns if plan.unprofiled else ranking.floor.step_ns,
             unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
-            unrecorded_ns=grounds.unrecorded_ns,
-            untrusted=ranking.preview,
-            lines=found.rows(CodeLine),
-            again=found.rows(CalledAgain),
             requests=found.rows(Requests),
         )
     )
-    verdict = judged
-    report = replace(report, plan=plan, verdict=verdict)
-    return replace(report, diagnostics=_gravest((*report.diagnostics, *contradicted(report))))
+    return replace(report, plan=plan, verdict=judged)
 
 
 def _measures(

@@ -14,7 +14,7 @@ from hermes.model.compute_measures import Compute
 from hermes.model.declare import declared
 from hermes.model.host_measures import HostSide, RankSettings
 from hermes.model.job import Job, JobMeasures, Rows, flattened
-from hermes.model.leaf_time import LeafTime
+from hermes.model.leaf_time import LeafTime, spent
 from hermes.model.measures import ArrivalWait, TaskWait
 from hermes.model.report import Coverage
 from hermes.model.structure_measures import Structure
@@ -24,7 +24,7 @@ from hermes.profiles.measure.compute.kernels import RankCompute
 from hermes.profiles.measure.compute.roofline import compute_of
 from hermes.profiles.measure.host.settings import settings
 from hermes.profiles.pipeline.job_exchange import JobExchange
-from hermes.profiles.pipeline.job_leaves import job_leaves
+from hermes.profiles.pipeline.job_leaves import job_leaves, leaves_of_splits
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.rank_exchange import RankExchange
 from hermes.profiles.pipeline.rank_measures import RankMeasures
@@ -59,11 +59,13 @@ class Combined:
         known = {id(row) for row in rows}
         sides = flattened(self.host, self.compute, self.communication, self.structure)
         fresh = [row for row in sides if id(row) not in known]
+        devices = {split.rank for split in job.steps.every if split.compute_ns is not None}
         about = Job(
             steps=job.steps,
             inputs={one.rank: one.path for one in job.inputs},
             vendors=job.vendors,
             certainty=certainty(coverage, notes),
+            spent=spent((row for row in self.rows(LeafTime) if row.rank in devices), job.steps.counts),
         )
         return JobMeasures(about, [*job.steps.every, *rows, *fresh, *self.rank_waits, *more])
 
@@ -92,6 +94,8 @@ def combine(job: JobOutline, measured: list[RankMeasures], exchanged: list[RankE
         ]
     told = [row for row in by_kind.get(RankSettings, []) if isinstance(row, RankSettings)]
     times = list(job_leaves([one.leaves for one in sorted(exchanged, key=lambda one: one.rank)]))
+    known = {row.rank for row in times}
+    times += leaves_of_splits(split for split in job.steps.every if split.rank not in known)
     if times:
         by_kind[LeafTime] = times  # type: ignore[assignment]
     talk = JobExchange(job, exchanged)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime
+from hermes.model.measures import StepSplit
+from hermes.model.typical_step import typical_step
 
+_OF_SPLIT = {
+    Leaf.OTHER_COMPUTE: "compute_ns", Leaf.COMMUNICATION: "exposed_comm_ns", Leaf.EXPOSED_COPY: "copy_exposed_ns",
+    Leaf.NOT_RECORDED: "free_ns",
+}  # fmt: skip
 WHOLE = 64
 """Of so many ranks the report holds operators and places: evenly chosen from the shortest steps to the longest."""
 
@@ -18,6 +25,23 @@ def job_leaves(ranks: Sequence[Sequence[LeafTime]]) -> Iterator[LeafTime]:
     chosen = {lengths[round(at * last / (WHOLE - 1))][1] for at in range(WHOLE)} if last >= WHOLE else range(len(ranks))
     for place, rows in enumerate(ranks):
         yield from rows if place in chosen else _by_leaf(rows)
+
+
+def leaves_of_splits(splits: Iterable[StepSplit]) -> Iterator[LeafTime]:
+    """The leaves of ranks of which only the split of each step is known, such as those of a table of step times."""
+    by_rank: dict[int, list[StepSplit]] = {}
+    for split in splits:
+        if split.compute_ns is not None:
+            by_rank.setdefault(split.rank, []).append(split)
+    for rank, own in sorted(by_rank.items()):
+        middle = typical_step(own)
+        for leaf, name in _OF_SPLIT.items():
+            total = sum(getattr(split, name) or 0 for split in own)
+            if total:
+                yield LeafTime(
+                    rank=rank, leaf=leaf, how=How.OTHERS, what="", place="", awaited=None, total_ns=total,
+                    step_ns=getattr(middle, name) or 0, held_ns=0, long_ns=0,
+                )  # fmt: skip
 
 
 def _by_leaf(rows: Sequence[LeafTime]) -> Iterator[LeafTime]:

@@ -60,13 +60,15 @@ def host_loss(
     """What the host loses on its worst rank, if that is beyond `limit`, with the ranks that lose about as much.
 
     `cost` is in nanoseconds a step, and counts up to `length`: if not given, the mean step of the rank, as costs of
-    what comes in few steps are means over the capture.
+    what comes in few steps are means over the capture. With a device it counts up to what the rank spends in the leaves
+    that the rule explains.
     """
     length = length or _mean_step(job)
 
     def capped(split: StepSplit) -> int | None:
         ns = cost(split)
-        return None if ns is None else min(ns, length(split))
+        room = job.room_ns(split.rank)
+        return None if ns is None else min(ns, length(split), length(split) if room is None else room)
 
     found = loss(job, what, limit, capped, length)
     if found is None:

@@ -50,8 +50,9 @@ class Rule:
 
     def find(self, measures: JobMeasures) -> Iterator[Loss]:
         """What it finds, given what its function asks for."""
+        job = replace(measures.job, leaves=self.fault.explains)
         given: dict[str, Job | Rows[Any]] = {
-            name: measures.job if kind is None else measures.rows(kind) for name, kind in self.reads.items()
+            name: job if kind is None else measures.rows(kind) for name, kind in self.reads.items()
         }
         for found in self.function(**given):
             fault = found.fault or self.fault

@@ -7,7 +7,7 @@
  * @typedef {Record<string, any>} Row
  * @typedef {{key: string, rows: number, columns: string[]}} Listed
  * @typedef {{ranks_seen: number[], ranks_expected: number | null, ranks_expected_source: import("./say.js").Text, steps: number[], missing: import("./say.js").Text[]}} Coverage
- * @typedef {Row & {findings: Row[], diagnostics: Row[], coverage: Coverage, critical_path?: Row[], critical_path_stretches?: Row[], free_time?: Row[], clocks?: Row[]}} Document
+ * @typedef {Row & {findings: Row[], diagnostics: Row[], coverage: Coverage, critical_path?: Row[], critical_path_stretches?: Row[], free_time?: Row[], clocks?: Row[], tree: Row[]}} Document
  */
 
 export class Refused extends Error {
@@ -64,7 +64,7 @@ export function once(path, values = {}) {
   return found;
 }
 
-/** @type {{document: Document, tables: Listed[], pages: Record<string, Page>, words: Record<string, [string, string]>}} */
+/** @type {{document: Document, tables: Listed[], pages: Record<string, Page>, words: Record<string, [string, string]>, parts: Record<string, string>}} */
 let study;
 
 /** Whether the study is there; if not, it is still being read. */
@@ -78,6 +78,8 @@ export const doc = () => study.document;
 export const tables = () => study.tables;
 /** Titles of its tables and columns in both languages, by their keys. */
 export const titles = () => study.words;
+/** The part of the tree that a leaf belongs to. @param {string} leaf */
+export const partOf = (leaf) => study.parts[leaf];
 /** A short table, whole as the server would give it. @param {string} key @returns {Page | undefined} */
 export const short = (key) => (Object.hasOwn(study?.pages ?? {}, key) ? study.pages[key] : undefined);
 /** @param {string} key */

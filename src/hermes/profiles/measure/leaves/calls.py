@@ -29,8 +29,9 @@ _ROUNDS = 3
 """How often calls that overlap without one in the other are cut, before those that still do are clipped."""
 _KINDS = ("op", "python", "mark", "step", "enqueue", "dequeue", *RUNTIME_KINDS)
 RANGES = ("mark", "step")
-FIRST_NS, FIRST_TIMES = 10_000_000, 20
-"""A first call sets something up where it takes 10 ms, and 20 times what the later ones of its name take."""
+FIRST_NS, FIRST_TIMES = 1_000_000, 20
+"""A first call sets something up where it takes a millisecond, and 20 times what later ones of its name take; the first
+launch of a kernel loads its code by the same measure."""
 
 Bools = NDArray[np.bool_]
 NO_ARROWS = pl.DataFrame(schema={"src_pid": pl.Int64, "src_tid": pl.Int64, "src_ns": pl.Int64})
@@ -54,15 +55,17 @@ class Calls:
     """Calls in the order of the axis, each behind the call that holds it.
 
     `start`, `end` are on the axis, `parent` is a place or -1, `depth` 0 for outermost calls. `name` and `kind` are
-    numbers of `names` and `kinds`. `launched` are the correlations of tasks of the device, `arrows` go to such tasks.
+    numbers of `names` and `kinds`. `launched` has `correlation` and `name` of the tasks of the device, `arrows` go to
+    such tasks.
     """
 
     def __init__(
         self, host_op: pl.DataFrame, gc: pl.DataFrame, stack: pl.DataFrame, first_ns: int, last_ns: int,
-        launched: pl.Series, arrows: pl.DataFrame = NO_ARROWS,
+        launched: pl.DataFrame, arrows: pl.DataFrame = NO_ARROWS,
     ) -> None:  # fmt: skip
         rows = _rows(host_op, gc)
-        self._launched, self._arrows = launched, arrows
+        self._launched = launched.unique("correlation", keep="first", maintain_order=True)
+        self._arrows = arrows
         threads = rows.select("pid", "tid").unique().sort("pid", "tid", nulls_last=True)
         self.axis = Axis(first_ns, last_ns - first_ns + 2, tuple(threads.iter_rows()))
         rows = rows.join(threads.with_row_index("thread"), on=["pid", "tid"], how="left", nulls_equal=True)
@@ -123,13 +126,19 @@ class Calls:
     @cached_property
     def special(self) -> Ints:
         """The outermost call around each (or itself) whose name says what all inside it is; -1 without."""
-        told = self.by_name(lambda name: leaf_of_event(name) is not None) & ~self.of_kind("step")
-        return self.inherited(np.where(told, self.places, NONE), outermost=True)
+        return self.inherited(np.where(self.telling, self.places, NONE), outermost=True)
+
+    @cached_property
+    def telling(self) -> Bools:
+        """Which calls have a name that says what all inside it is; a library's range may have one, a step never."""
+        return self.by_name(lambda name: leaf_of_event(name) is not None) & ~self.of_kind("step")
 
     @cached_property
     def launching(self) -> Bools:
         """Which calls hold one that hands work to the device, or are one."""
-        linked = self.rows["correlation"].is_in(self._launched.implode()).fill_null(value=False).to_numpy()
+        linked = (
+            self.rows["correlation"].is_in(self._launched["correlation"].implode()).fill_null(value=False).to_numpy()
+        )
         called = self.of_kind(*RUNTIME_KINDS) & (linked | self.by_name(launches))
         moments = self.start[called | self.of_kind("enqueue", "dequeue")]
         if not self.of_kind(*RUNTIME_KINDS).any():
@@ -215,8 +224,25 @@ class Calls:
         )  # fmt: skip
         found = found.filter((pl.col("len") > 2) & (pl.col("own") >= FIRST_NS)
                              & (pl.col("own") >= FIRST_TIMES * pl.col("later")))  # fmt: skip
-        made = np.zeros(len(self), dtype=bool)
+        made = self._loading
         made[found["at"].to_numpy()] = True
+        return made
+
+    @property
+    def _loading(self) -> Bools:
+        """Which calls launch a kernel for the first time, and take far longer than other launches: they load code."""
+        rows = pl.DataFrame({"at": self.places, "call": self.name, "own": self.self_ns,
+                             "when": self.rows["start_ns"], "correlation": self.rows["correlation"]})  # fmt: skip
+        rows = (
+            rows.filter(self.of_kind(*RUNTIME_KINDS))
+            .join(self._launched, on="correlation", how="inner")
+            .with_columns(pl.col("own").median().over("call").alias("usual"), pl.len().over("call").alias("count"))
+        )
+        first = rows.sort("when").unique("name", keep="first", maintain_order=True)
+        first = first.filter((pl.col("count") > 2) & (pl.col("own") >= FIRST_NS)
+                             & (pl.col("own") >= FIRST_TIMES * pl.col("usual")))  # fmt: skip
+        made = np.zeros(len(self), dtype=bool)
+        made[first["at"].to_numpy()] = True
         return made
 
     @cached_property
@@ -226,8 +252,8 @@ class Calls:
 
     @cached_property
     def weak(self) -> Bools:
-        """Which calls are none: ranges, and frames that wait for another thread."""
-        return self.of_kind(*RANGES) | (self.of_kind("python") & self.by_name(waits))
+        """Which calls are none: ranges whose names tell nothing, and frames that wait for another thread."""
+        return (self.of_kind(*RANGES) & ~self.telling) | (self.of_kind("python") & self.by_name(waits))
 
     @cached_property
     def runtime_leaf(self) -> Ints:

@@ -176,16 +176,7 @@ class Host:
         ns = end - start
         following = self._next_of_main(end)
         short = ns < LONG_NS
-        input_next = np.zeros(len(ns), dtype=bool)
-        known = following != NONE
-        if len(self.calls):
-            fetch = np.isin(self._special, [NUMBER[Leaf.INPUT_HERE], NUMBER[Leaf.INPUT_WORKERS]])
-            input_next[known] = fetch[np.maximum(self.calls.special[following[known]], 0)] & (
-                self.calls.special[following[known]] != NONE
-            )
-        leaf = np.select(
-            [short, input_next], [NUMBER[Leaf.DISPATCH], NUMBER[Leaf.INPUT_HERE]], NUMBER[Leaf.NOT_RECORDED]
-        )
+        leaf = np.where(short, NUMBER[Leaf.DISPATCH], NUMBER[Leaf.NOT_RECORDED])
         how = np.where(short, _AT[How.BETWEEN_CALLS], _AT[How.BEFORE])
         return Parts(start=start, ns=ns, of=of, leaf=leaf, how=how, what=np.where(short, NONE, following), site=site)
 
@@ -249,7 +240,37 @@ def idle_parts(starts: Ints, ends: Ints, tasks: Tasks, calls: Calls, host: Host,
     quiet = rest & (ends - stop > silent)
     found.append(_latencies(stop, ends, gaps, rest & ~quiet, Leaf.DISPATCH, site))
     found.append(_latencies(stop, ends, gaps, quiet, Leaf.SILENT, site))
-    return _ended(_charged(joined(found), calls, busy), int(tasks.end.max()))
+    return _ended(_charged(_held(joined(found), calls), calls, busy), int(tasks.end.max()))
+
+
+def _held(parts: Parts, calls: Calls) -> Parts:
+    """Silence of the device while the host is in a long copying call belongs to that call: it holds the driver."""
+    long_ = calls.end - calls.start >= LONG_NS
+    copies = np.flatnonzero(calls.of_kind(*RUNTIME_KINDS) & calls.copying & long_)
+    silent = parts.leaf == NUMBER[Leaf.SILENT]
+    if not len(copies) or not silent.any():
+        return parts
+    begin = calls.rows["start_ns"].to_numpy()[copies]
+    order = np.argsort(begin, kind="stable")
+    copies, begin = copies[order], begin[order]
+    # Where threads copy at the same time, the first of the calls keeps the time.
+    end = np.maximum.accumulate(begin + (calls.end - calls.start)[copies])
+    begin = np.maximum(begin, np.append(begin[:1], end[:-1]))
+    some = end > begin
+    copies, begin, end = copies[some], begin[some], end[some]
+    start, stop = parts.start[silent], (parts.start + parts.ns)[silent]
+    pieces, at = found_in(start, stop, begin, end)
+    count = len(pieces)
+    held = Parts(
+        start=pieces.start, ns=pieces.lengths, of=parts.of[silent][pieces.of],
+        leaf=np.full(count, NUMBER[Leaf.BLOCKING_COPY]), how=np.full(count, _AT[How.CALL]), what=copies[at],
+        site=copies[at],
+    )  # fmt: skip
+    left = left_of(start, stop, begin, end)
+    rest = {name: getattr(parts, name)[silent][left.of] for name in Parts.__slots__}
+    rest.update(start=left.start, ns=left.lengths)
+    other = {name: getattr(parts, name)[~silent] for name in Parts.__slots__}
+    return joined([Parts(**other), held, Parts(**rest)])
 
 
 def _ended(parts: Parts, last_ns: int) -> Parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import polars as pl
 from hermes.base.intervals import EMPTY, Intervals, Ints, flat
 from hermes.knowledge.kernel_names import plain
 from hermes.knowledge.leaf_names import leaf_of_operator
+from hermes.knowledge.user_code import frame_of
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime
 from hermes.profiles.measure.leaves.calls import LEAVES, NONE, NUMBER, Bools, Calls
@@ -75,7 +77,7 @@ def tree(
     another rank waited for this one: `start_ns` and `end_ns`, on the clock of this rank.
     """
     first, last = _span(host_op, kernel, comm_op, step)
-    launched = pl.concat([kernel["correlation"], comm_op["correlation"]]).drop_nulls().unique()
+    launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
     calls = Calls(host_op, gc, stack, first, last, launched, flow.filter(pl.col("kind") == "launch"))
     tasks = tasks_of(kernel, comm_op, flow, calls)
     windows = windows_of(step, tasks, calls)
@@ -231,9 +233,16 @@ class Sites:
     def _names(self, calls: Ints) -> list[str]:
         if not len(self.calls):
             return [""] * len(calls)
-        codes = np.where(calls != NONE, self.calls.name[np.maximum(calls, 0)], NONE)
-        names = self.calls.names
-        return [names[code] if code != NONE else "" for code in codes.tolist()]
+        return self._said(np.where(calls != NONE, self.calls.name[np.maximum(calls, 0)], NONE))
+
+    def _said(self, lines: Ints) -> list[str]:
+        """The names of places in `lines`, a frame of Python as `file:line`."""
+        return [self._told[code] if code != NONE else "" for code in lines.tolist()]
+
+    @cached_property
+    def _told(self) -> list[str]:
+        frames = ((name, frame_of(name)) for name in self.calls.lines)
+        return [frame.said if frame else name for name, frame in frames]
 
     def place(self, calls: Ints) -> list[str]:
         """The user's line that each call lies in, else the range, else the outermost operator."""
@@ -244,7 +253,7 @@ class Sites:
         call = np.where(own.range[at] != NONE, own.range[at], own.operator[at])
         name = np.where(call != NONE, own.name[np.maximum(call, 0)], NONE)
         line = np.where(own.line[at] != NONE, own.line[at], name)
-        return [own.lines[code] if code != NONE else "" for code in np.where(calls != NONE, line, NONE).tolist()]
+        return self._said(np.where(calls != NONE, line, NONE))
 
 
 def _about(tasks: Tasks, at: Ints, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:

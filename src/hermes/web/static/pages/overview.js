@@ -1,4 +1,4 @@
-// Overview: what is wrong, where, what to do; only then the numbers behind it.
+// Overview: what bounds the step, where its time goes, what to do; only then the numbers behind it.
 
 import { h } from "../dom.js";
 import { clean, clip, duration, percent, runs } from "../format.js";
@@ -8,12 +8,14 @@ import { finding, span } from "../findings.js";
 import { said, spoken } from "../say.js";
 import { key, table } from "../table.js";
 import { current, t } from "../translate.js";
-import { glance, won } from "./glance.js";
+import { map, since, won } from "./glance.js";
 import { copied, section, stepOf } from "./parts.js";
+import { tree } from "./tree.js";
 
 const BARS = 12;
 const GAPS = 4;
 const ACTIONS = 5;
+const SINCE = 3; // findings that say since when
 const RANKS = 16; // of a finding, before one asks for more
 /** @type {Record<string, string>} */
 const KINDS = { compute: "compute", communication: "comm", copy: "copy", host: "host" };
@@ -24,20 +26,27 @@ const KINDS = { compute: "compute", communication: "comm", copy: "copy", host: "
 export async function render(main) {
   const document = doc();
   main.append(warning(document), verdict(document));
-  const split = h("div", { class: "splits" }, h("p", { class: "wait" }, t("loading")));
-  const look = h("div", { class: "glance" }, h("p", { class: "wait" }, t("loading")));
+  const times = h("section", { class: "block", "aria-label": said({ id: "tree.title", text: "" }) }, waiting());
+  const split = h("div", { class: "splits" }, waiting());
+  const look = h("div", { class: "glance" });
   main.append(
-    look,
+    times,
     plan(document),
-    section(t("overview.split"), legend(PARTS), split),
+    look,
     section(t("overview.findings"), findings(document)),
+    section(t("overview.split"), legend(PARTS), split),
     coverage(document),
   );
-  const drawn = splits().then(async (all) => look.replaceChildren(...await glance(all)), (error) => look.replaceChildren(h("p", { class: "wrong" }, error.message)));
-  splits().then((all) => split.replaceChildren(...bars(all)), (error) => split.replaceChildren(h("p", { class: "wrong" }, error.message)));
+  const drawn = splits().then(async (all) => {
+    times.replaceChildren(...tree(all));
+    split.replaceChildren(...bars(all));
+    look.replaceChildren(await map(all) ?? "");
+  }).catch((error) => { for (const one of [times, split]) one.replaceChildren(h("p", { class: "wrong" }, error.message)); });
   // What an address names is brought into sight once what stands above it has its height.
   if (location.hash) await drawn;
 }
+
+const waiting = () => h("p", { class: "wait" }, t("loading"));
 
 /** @param {Document} document */
 function warning(document) {
@@ -74,6 +83,7 @@ function plan(/** @type {Document} */ document) {
   return section(
     t("overview.plan"),
     h("p", { class: "about" }, t("overview.noise", { noise: duration(noise.ms * 1e6) })),
+    actions.length && document.verdict.leaf && !document.verdict.fault ? h("p", { class: "about" }, t("overview.unexplained")) : null,
     actions.length
       ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((/** @type {Row} */ one) => h("li", {},
         h("strong", {}, spoken(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""}${one.effort ? ` · ${clean(one.effort)}` : ""}`,
@@ -135,9 +145,11 @@ function preview(document) {
 /** @param {Row} one @param {number} at */
 function lossOf(one, at) {
   const places = placesOf(one);
+  const when = h("p", { class: "since" });
+  if (at < SINCE) splits().then((all) => when.replaceChildren(since(one, all) ?? ""), () => {});
   return finding(one, {
     id: document_id(one, at), gainIs: won(),
-    below: [places.length ? h("p", {}, h("a", { class: "openit", href: timelineAt(places[0]) }, t("open_timeline"))) : null, places.length > 1 ? onRanks(places) : null],
+    below: [at < SINCE ? when : null, places.length ? h("p", {}, h("a", { class: "openit", href: timelineAt(places[0]) }, t("open_timeline"))) : null, places.length > 1 ? onRanks(places) : null],
     moment: (item) => (item.at ? toMoment(placeAt(item.at, one), said(item.what)) : null),
   });
 }

@@ -8,8 +8,8 @@ import pytest
 
 import hermes
 from hermes.model.leaf import Leaf
-from hermes.model.leaf_time import How, LeafTime
-from hermes.profiles.tree.job import JobLeaf, job_tree
+from hermes.model.leaf_time import How, JobLeaf, LeafTime
+from hermes.profiles.tree.job import MOST, job_tree
 
 
 def row(rank: int, leaf: Leaf, ns: int, *, held: int = 0, awaited: int | None = None, what: str = "") -> LeafTime:
@@ -19,33 +19,38 @@ def row(rank: int, leaf: Leaf, ns: int, *, held: int = 0, awaited: int | None = 
     )  # fmt: skip
 
 
+def tree_of(rows: list[LeafTime]) -> tuple[JobLeaf, ...]:
+    """All can be won of each leaf."""
+    return job_tree(rows, lambda _leaf, _what, ns: ns)
+
+
 def test_a_wait_is_what_the_awaited_rank_did() -> None:
-    found = job_tree([
+    found = tree_of([
         row(0, Leaf.MATRIX_PRODUCT, 40), row(0, Leaf.WAIT, 60, awaited=1),
         row(1, Leaf.MATRIX_PRODUCT, 40), row(1, Leaf.HOST_OPERATOR, 60, held=60, what="cat"),
     ])  # fmt: skip
-    assert found == (
-        JobLeaf(leaf=Leaf.MATRIX_PRODUCT, what="", place="", rank=None, ns=40, waited_ns=0),
-        JobLeaf(leaf=Leaf.HOST_OPERATOR, what="cat", place="", rank=None, ns=30, waited_ns=0),
-        JobLeaf(leaf=Leaf.HOST_OPERATOR, what="cat", place="", rank=1, ns=30, waited_ns=30),
-    )
+    assert [(one.leaf, one.what, one.rank, one.total_ns, one.share, one.waited_ns) for one in found] == [
+        (Leaf.MATRIX_PRODUCT, "", None, 40, 0.4, 0),
+        (Leaf.HOST_OPERATOR, "cat", None, 30, 0.3, 0),
+        (Leaf.HOST_OPERATOR, "cat", 1, 30, 0.3, 30),
+    ]
 
 
 def test_a_wait_for_a_rank_that_waits_leads_to_the_last_one() -> None:
-    found = job_tree([
+    found = tree_of([
         row(0, Leaf.WAIT, 90, awaited=1), row(1, Leaf.WAIT, 90, awaited=2, held=90), row(2, Leaf.PYTHON, 90, held=90),
     ])  # fmt: skip
-    assert {(one.leaf, one.rank): (one.ns, one.waited_ns) for one in found} == {
+    assert {(one.leaf, one.rank): (one.total_ns, one.waited_ns) for one in found} == {
         (Leaf.PYTHON, 2): (60, 60), (Leaf.PYTHON, None): (30, 0),
     }  # fmt: skip
 
 
 def test_two_ranks_that_wait_for_each_other_and_one_that_was_not_collected_stay_waits() -> None:
-    circle = job_tree([row(0, Leaf.WAIT, 50, awaited=1, held=50), row(1, Leaf.WAIT, 50, awaited=0, held=50)])
+    circle = tree_of([row(0, Leaf.WAIT, 50, awaited=1, held=50), row(1, Leaf.WAIT, 50, awaited=0, held=50)])
     assert {one.leaf for one in circle} == {Leaf.WAIT}
-    assert sum(one.ns for one in circle) == 50
-    (absent,) = job_tree([row(0, Leaf.WAIT, 70, awaited=9)])
-    assert (absent.leaf, absent.rank, absent.ns) == (Leaf.WAIT, 9, 70)
+    assert sum(one.total_ns for one in circle) == 50
+    (absent,) = tree_of([row(0, Leaf.WAIT, 70, awaited=9)])
+    assert (absent.leaf, absent.rank, absent.total_ns) == (Leaf.WAIT, 9, 70)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -56,8 +61,20 @@ def test_the_tree_of_a_job_is_as_long_as_the_mean_of_its_ranks(seed: int) -> Non
             awaited=dice.choice((None, *range(5))) if leaf is Leaf.WAIT else None)
         for rank in range(4) for leaf in dice.sample([*Leaf], 6)
     ]  # fmt: skip
-    found = job_tree(rows)
-    assert 0 <= sum(one.total_ns for one in rows) / 4 - sum(one.ns for one in found) < len(found)
+    found = tree_of(rows)
+    assert 0 <= sum(one.total_ns for one in rows) / 4 - sum(one.total_ns for one in found) < len(found)
+
+
+def test_rows_beyond_the_longest_are_one_a_leaf_and_no_time_is_cut() -> None:
+    names = [str(number) for number in range(MOST + 50)]
+    rows = [row(0, Leaf.PYTHON, 1_000 + len(names) - at, what=name) for at, name in enumerate(names)]
+    found = tree_of([*rows, row(0, Leaf.NORM, 1), row(0, Leaf.SORT, 2)])
+    assert len(found) == MOST + 3
+    assert sum(one.total_ns for one in found) == sum(one.total_ns for one in rows) + 3
+    assert {(one.leaf, one.how) for one in found[MOST:]} == {
+        (Leaf.PYTHON, How.OTHERS), (Leaf.NORM, How.OTHERS), (Leaf.SORT, How.OTHERS)
+    }  # fmt: skip
+    assert sum(one.curable_ns or 0 for one in found) == sum(one.total_ns for one in found)
 
 
 def test_the_cause_of_a_real_straggler_leads_the_tree_of_its_job(

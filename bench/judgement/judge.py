@@ -1,0 +1,96 @@
+"""Compares the fields of a report with an opinion, and finds what no report may say; pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bench.judgement.first_contact import Wrong
+from bench.judgement.opinion import Opinion
+from hermes.base.say import say
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import JobLeaf
+from hermes.model.plan import Advice
+from hermes.model.report import Report
+from hermes_testing.invariants import contradictions
+
+ONLY_OF: Mapping[str, str] = {
+    "cuda": r"torch\.cuda\.|\bcudnn\b|\bNCCL_|nvidia-smi|\bCUDA_[A-Z]|allow_tf32|PYTORCH_CUDA",
+    "rocm": r"\bRCCL_|\bHIP_[A-Z]|rocm-smi|\bROCR_|MIOPEN_|PYTORCH_HIP",
+    "ascend": r"torch_npu|torch\.npu\.|\bHCCL_|TORCH_HCCL|\bASCEND_|npu-smi|\baclnn|TASK_QUEUE_ENABLE|PYTORCH_NPU",
+}
+"""Words that mean something on one kind of chip alone. PyTorch for ROCm is spoken to as `torch.cuda`."""
+OF_TRAINING = r"micro-?batch|accumulat|backward\(|GradScaler|optimizer|DistributedDataParallel|no_sync"
+"""Words of advice that only a job that trains can follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One report beside its opinion; `faults` are sentences about what the report must not say.
+
+    `share` is the part of all steps that the leaf of the headline takes, `gain` the range told for the opinion's leaf.
+    """
+
+    opinion: Opinion
+    leaf: Leaf | None
+    share: float
+    rank: int | None
+    faults: tuple[str, ...]
+    gain: tuple[float, float] | None
+
+    @property
+    def wrong(self) -> Wrong:
+        """What of the headline differs from what the expert says."""
+        if self.leaf not in {self.opinion.leaf, self.opinion.also or self.opinion.leaf}:
+            return "leaf"
+        return "" if self.opinion.rank in {None, self.rank} else "rank"
+
+    @property
+    def holds_measured(self) -> bool | None:
+        """Whether the range of the gain holds what the published cure gave; None without one."""
+        measured = self.opinion.measured
+        if measured is None:
+            return None
+        return self.gain is not None and self.gain[0] <= measured.share <= self.gain[1]
+
+
+def judge(report: Report, opinion: Opinion) -> Judgement:
+    """The headline beside the opinion, and everything that the report must not say."""
+    verdict = report.verdict
+    rank = verdict.rank if verdict.awaited is None else verdict.awaited
+    return Judgement(
+        opinion=opinion, leaf=verdict.leaf, share=verdict.share or 0.0, rank=rank,
+        faults=(*contradictions(report), *unexplaining(report), *foreign(report, opinion)),
+        gain=_gain(report, opinion),
+    )  # fmt: skip
+
+
+def unexplaining(report: Report) -> Iterator[str]:
+    """The first action, where the tree has none of the leaves that it explains."""
+    leaves = {row.leaf for row in report.measures.rows(JobLeaf) if row.total_ns}
+    for action in report.plan.actions[:1]:
+        if not leaves & _explained(action):
+            yield f"{'/'.join(action.codes)}: the first action explains no leaf of the tree"
+
+
+def foreign(report: Report, opinion: Opinion) -> Iterator[str]:
+    """Advice for another kind of chip, or on training where nothing is trained."""
+    for action in report.plan.actions:
+        text = "\n".join((say(action.title), say(action.do), action.after))
+        for chip, words in ONLY_OF.items():
+            if chip not in opinion.devices and (found := re.search(words, text)):
+                yield f"{'/'.join(action.codes)}: {found.group()!r} is of {chip}"
+        if opinion.inference and (found := re.search(OF_TRAINING, text, re.IGNORECASE)):
+            yield f"{'/'.join(action.codes)}: {found.group()!r} to a job that does not train"
+
+
+def _gain(report: Report, opinion: Opinion) -> tuple[float, float] | None:
+    about = (action for action in report.plan.actions if action.about is opinion.leaf)
+    return next(((action.share_low, action.share_high) for action in about), None)
+
+
+def _explained(action: Advice) -> frozenset[Leaf]:
+    if action.fault:
+        return action.fault.explains
+    return frozenset({action.about} if isinstance(action.about, Leaf) else ())

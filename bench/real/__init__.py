@@ -1,1 +1,0 @@
-"""What an expert says of real profiles, and how far Hermes says the same."""

@@ -1,0 +1,275 @@
+"""What a report says first: the kind of leaf of which most can be won, on which rank and where; else what steps are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hermes.base.message import Message, Text
+from hermes.model.finding import Loss
+from hermes.model.leaf import Leaf, Part
+from hermes.model.leaf_time import LeafTime
+from hermes.model.limit import Limit
+from hermes.model.measures import StepSplit
+from hermes.model.report import Verdict
+from hermes.model.service_measures import Requests
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.tree import messages as say_that
+from hermes.profiles.tree.kinds import MOSTLY, WORTH, Kind, Kinds
+
+UNLIKE = Limit(
+    value=3.0, unit="times as long as the steps before the capture, or as short", source="docs/evidence/noise.md"
+)
+QUEUED = Limit(
+    value=0.5, unit="of the time of requests", source="the largest part: more than all work on them together"
+)
+KNOWN = Limit(value=0.1, unit="of the steps", source="docs/tree.md: unknown roofs never hide a loss of a tenth")
+_UNEVEN = 0.1
+"""The mean step stands beside the typical one where they differ by more than this part."""
+_NAMED, _SHOWN = 0.3, 3
+"""An operator is named that has this part of its kind; of what steps are made of, so many kinds are named."""
+_BOUNDS: dict[Part, str] = {"compute": "compute", "communication": "communication", "copy": "copy", "idle": "host"}
+_IN_PYTHON = frozenset(
+    {Leaf.HOST_OPERATOR, Leaf.DISPATCH, Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY, Leaf.ALLOCATOR, Leaf.NOT_RECORDED}
+)
+"""Leaves of which a line of Python says more than an operator."""
+_LINE = re.compile(r":\d+ `")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """What a verdict rests on: the steps, the leaves of ranks and of the job, findings as planned, and who was seen.
+
+    `expected` is how many ranks the job has, None where that is not known; `noise` is the part of a step that does not
+    count. `unprofiled_ns` is the step without its profiler, where that is known. `requests` are those that an inference
+    service answered. `device`: tasks of a device were recorded.
+    """
+
+    splits: tuple[StepSplit, ...]
+    times: Sequence[LeafTime]
+    kinds: Kinds
+    problems: tuple[Loss, ...] = ()
+    expected: int | None = None
+    noise: float = 0.0
+    step_ns: int = 0
+    unprofiled_ns: int | None = None
+    requests: tuple[Requests, ...] = ()
+
+    @property
+    def steps(self) -> JobSteps:
+        """The steps of all ranks."""
+        return JobSteps(self.splits)
+
+    @property
+    def device(self) -> bool:
+        """Whether tasks of a device were recorded."""
+        return any(split.compute_ns is not None for split in self.splits)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The ranks that were collected."""
+        return tuple(sorted({split.rank for split in self.splits}))
+
+    @property
+    def count(self) -> int:
+        """Steps of the rank with most of them; 0 for a capture without marks."""
+        marked = Counter(split.rank for split in self.splits if split.window_kind != "capture")
+        return max(marked.values(), default=0)
+
+
+def verdict(given: Grounds) -> Verdict:
+    """The kind with the largest curable part; what the steps are made of, where nothing can be won beyond noise."""
+    slowest = given.steps.slowest
+    if slowest is None or not given.kinds.every:
+        said = _served(given) or say_that.UNKNOWN
+        return Verdict(bound="unknown", message=said, rank=None, step=None)
+    kind = headline(given)
+    top = kind or given.kinds.every[0]
+    rank = top.rank if top.rank in given.ranks else slowest.rank
+    first = next(iter(given.problems), None)
+    ends = first.message if first is not None and first.endangers else None
+    explained = first is not None and (first.endangers or top in given.kinds.explained(first))
+    said = _loss(given, kind) if kind else _made_of(given)
+    message = say_that.of(
+        size=_size(given, slowest), state=_state(given, kind), ends=None if ends is None else say_that.ends(what=ends),
+        waits=_waits(given, top), said=said, line=_no_line(given, top) if kind else None,
+        unlike=_unlike(given), device=None if given.device else say_that.NO_DEVICE,
+    )  # fmt: skip
+    return Verdict(
+        bound=_BOUNDS.get(top.leaf.part, "host") if given.device else "host", message=message, rank=rank,
+        step=slowest.step if rank == slowest.rank else _typical(given, rank), leaf=top.leaf,
+        share=top.share, awaited=top.rank if top.rank is not None else _awaited(given),
+        fault=first.fault if first is not None and explained else None,
+    )  # fmt: skip
+
+
+def headline(given: Grounds) -> Kind | None:
+    """The kind with the largest curable part; None where no part is worth a cure.
+
+    A computation of which nobody knows what can be won is named before losses of less than a tenth.
+    """
+    best = _best(given)
+    largest = given.kinds.every[0]
+    curable = given.kinds.curable(best, given.problems, given.step_ns)
+    if curable < _worth(given) or (largest.unknown and curable < KNOWN.value):
+        return None
+    return best
+
+
+def _worth(given: Grounds) -> float:
+    """From what part of the steps on a kind is a loss: more than noise; a tenth is always told."""
+    return max(WORTH.value, min(given.noise, KNOWN.value))
+
+
+def _best(given: Grounds) -> Kind:
+    """The kind with the largest curable part."""
+    return max(given.kinds.every, key=lambda kind: given.kinds.curable(kind, given.problems, given.step_ns))
+
+
+def _typical(given: Grounds, rank: int) -> int | None:
+    split = given.steps.typical(rank)
+    return split.step if split else None
+
+
+def _size(given: Grounds, slowest: StepSplit) -> Message:
+    """How many ranks and steps, and how long a step is."""
+    seen = len(given.ranks)
+    part = given.expected is not None and given.expected > seen
+    ranks = say_that.part_of_ranks(n=seen, expected=given.expected or 0) if part else say_that.ranks(n=seen)
+    if not given.count:
+        length = say_that.a_capture(length=given.kinds.whole_ns)
+    else:
+        mean = given.kinds.whole_ns // given.count
+        typical = given.unprofiled_ns or _typical_ns(given) or mean
+        uneven = abs(mean - typical) > _UNEVEN * typical
+        length = say_that.steps(n=given.count, length=typical, mean=mean if uneven else None)
+    return say_that.size(ranks=ranks if seen > 1 or part else None, steps=length)
+
+
+def _typical_ns(given: Grounds) -> int:
+    """The typical step, as the mean over the ranks."""
+    ranks = {row.rank for row in given.times}
+    return sum(row.step_ns for row in given.times) // max(len(ranks), 1)
+
+
+def _state(given: Grounds, kind: Kind | None) -> Message | None:
+    """How long the device is idle or busy: of the rank that a kind lies on, else of all."""
+    if not given.device:
+        return None
+    rank = kind.rank if kind and kind.rank in given.ranks and len(given.ranks) > 1 else None
+    rows = [row for row in given.times if row.leaf.part != "outside" and rank in (None, row.rank)]
+    whole = sum(row.total_ns for row in rows)
+    idle = sum(row.total_ns for row in rows if row.leaf.part == "idle") / whole if whole else 0.0
+    if rank is not None:
+        return say_that.idle_on(rank=rank, share=idle)
+    return say_that.idle(share=idle) if idle >= MOSTLY else say_that.busy(share=1 - idle)
+
+
+def _waits(given: Grounds, kind: Kind) -> Message | None:
+    """How long ranks wait, and for which most, where the kind does not say so."""
+    if kind.leaf is Leaf.WAIT or kind.rank is not None:
+        return None
+    whole = sum(row.total_ns for row in given.times if row.leaf.part != "outside")
+    share = sum(row.total_ns for row in given.times if row.leaf is Leaf.WAIT) / whole if whole else 0.0
+    return say_that.waits(share=share, rank=_awaited(given)) if share >= KNOWN.value else None
+
+
+def _awaited(given: Grounds) -> int | None:
+    """The rank for which most of the waiting is; None without one."""
+    sums = Counter[int | None]()
+    for row in given.times:
+        if row.leaf is Leaf.WAIT:
+            sums[row.awaited] += row.total_ns
+    rank, ns = max(sums.items(), key=lambda item: item[1], default=(None, 0))
+    return rank if ns >= MOSTLY * sum(sums.values()) else None
+
+
+def _loss(given: Grounds, kind: Kind) -> Message:
+    """The kind of leaf, how much of each step it takes, of what, and where."""
+    whole = _ns(kind)
+    ns = round(kind.share * given.kinds.whole_ns / max(given.count, 1))
+    curable = given.kinds.curable(kind, given.problems, given.step_ns)
+    named = "" if kind.leaf is Leaf.NOT_RECORDED else _largest(kind, "what", whole, _NAMED)
+    place = _largest(kind, "place", whole, MOSTLY)
+    return say_that.loss(
+        share=kind.share, of=say_that.EACH_STEP if given.count else say_that.THE_CAPTURE, ns=ns,
+        leaf=_leaf(given, kind),
+        what=named or None, place=place if place and place != named else None,
+        rank=kind.rank if kind.leaf is not Leaf.WAIT and len(given.ranks) > 1 else None,
+        curable=say_that.curable(share=curable) if curable < (1 - _UNEVEN) * kind.share else None,
+    )  # fmt: skip
+
+
+def _leaf(given: Grounds, kind: Kind) -> Text:
+    """A wait names the rank that is waited for; a leaf on one rank says that others wait."""
+    if kind.leaf is Leaf.WAIT and kind.rank is not None:
+        absent = None if kind.rank in given.ranks else say_that.ABSENT
+        return say_that.wait_for(rank=kind.rank, absent=absent)
+    if kind.leaf is Leaf.NOT_RECORDED and (following := _largest(kind, "what", _ns(kind), _NAMED)):
+        return say_that.not_recorded(following=following)
+    return kind.leaf.message
+
+
+def _largest(kind: Kind, name: str, whole_ns: int, least: float) -> str:
+    sums = Counter[str]()
+    for row in kind.rows:
+        sums[getattr(row, name)] += row.total_ns
+    said, ns = sums.most_common(1)[0]
+    return said if ns >= least * whole_ns else ""
+
+
+def _made_of(given: Grounds) -> Message:
+    """What most of the steps is, and how close its largest kind is to what the chip attains."""
+    kinds = given.kinds.every[:_SHOWN]
+    parts = [
+        say_that.part(share=kind.share, leaf=kind.leaf.message, what=_largest(kind, "what", _ns(kind), _NAMED) or None)
+        for kind in kinds if kind.share >= WORTH.value
+    ]  # fmt: skip
+    top, attained = kinds[0], None
+    if top.leaf.part == "compute" and given.device:
+        known = [row for row in top.rows if row.curable_ns is not None]
+        ns = sum(row.total_ns for row in known)
+        lost = sum(row.curable_ns or 0 for row in known)
+        attained = say_that.attained(share=1 - lost / ns) if ns >= MOSTLY * _ns(top) else say_that.NO_ROOF
+    place = _largest(top, "place", _ns(top), MOSTLY)
+    best = _best(given)
+    worth = given.kinds.curable(best, given.problems, given.step_ns) >= _worth(given)
+    return say_that.made_of(
+        parts=parts, place=place or None, attained=attained, loss=_loss(given, best) if worth else None
+    )
+
+
+def _ns(kind: Kind) -> int:
+    return sum(row.total_ns for row in kind.rows)
+
+
+def _no_line(given: Grounds, kind: Kind) -> Message | None:
+    """That no stack of Python was recorded, where a line would say more."""
+    if not any(row.what for row in kind.rows):
+        return None
+    if kind.leaf not in _IN_PYTHON or any(_LINE.search(row.place) or _LINE.search(row.what) for row in given.times):
+        return None
+    return say_that.NO_LINE
+
+
+def _unlike(given: Grounds) -> Message | None:
+    """Whether captured steps differ from those before them so much that they may not show what these lose."""
+    mean = given.steps.length_ns
+    if given.unprofiled_ns is None or 1 / UNLIKE.value < mean / given.unprofiled_ns < UNLIKE.value:
+        return None
+    return say_that.UNLIKE
+
+
+def _served(given: Grounds) -> Message | None:
+    """Where the requests to a service spend their time, of the rank that answered most; None where nothing tells."""
+    row = max(given.requests, key=lambda one: one.requests, default=None)
+    if row is None or row.took_ns is None:
+        return None
+    parts: Message | None = None
+    if row.queue_share is not None and row.queue_share > QUEUED.value:
+        parts = say_that.queues(share=row.queue_share)
+    elif row.first_token_ns is not None and row.queue_share is not None:
+        parts = say_that.first_token(first=row.first_token_ns / row.took_ns, queues=row.queue_share)
+    return say_that.requests(took=row.took_ns, parts=parts)

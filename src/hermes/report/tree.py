@@ -1,0 +1,148 @@
+"""Where the time of the job goes, as the terminal and pages draw it: parts, their leaves, and the rows of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hermes.base.message import Message
+from hermes.model.leaf import Leaf, Part
+from hermes.model.leaf_time import How, JobLeaf
+from hermes.model.report import Report
+from hermes.report import tree_messages as say_that
+
+LEAST = 0.01
+"""Leaves of less than this part of the time are shown as one."""
+_ROWS = 10
+_PARTS: dict[Part, Message] = {
+    "idle": say_that.IDLE, "compute": say_that.COMPUTE, "communication": say_that.COMMUNICATION,
+    "copy": say_that.COPIES, "outside": say_that.OUTSIDE,
+}  # fmt: skip
+_OF_HOST: dict[Part, Message] = {**_PARTS, "idle": say_that.BETWEEN}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeRow:
+    """A part of a leaf: what it is, where, the rank that others wait for, and how much of it can be won at most."""
+
+    how: Message | None
+    what: str
+    place: str
+    rank: int | None
+    ns: int
+    curable_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeLeaf:
+    """A leaf with its rows, the largest first, what was not told apart last.
+
+    `leaf` is None for the small ones together, a row each.
+    """
+
+    leaf: Leaf | None
+    title: Message
+    ns: int
+    rows: tuple[TreeRow, ...]
+
+    @property
+    def largest(self) -> str:
+        """The operator, the call or the place that most of it is; empty where none has a third of it."""
+        sums = Counter[str]()
+        for row in self.rows:
+            sums[row.what or row.place] += row.ns
+        name, ns = sums.most_common(1)[0]
+        return name if 3 * ns >= self.ns else ""
+
+    @property
+    def shown(self) -> tuple[TreeRow, ...]:
+        """The largest rows, and the others as one."""
+        if len(self.rows) <= _ROWS + 1:
+            return self.rows
+        return (*self.rows[:_ROWS], _together(self.rows[_ROWS:], say_that.OTHERS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreePart:
+    """What the device does, or that it is idle, with the leaves of that."""
+
+    part: Part
+    title: Message
+    ns: int
+    leaves: tuple[TreeLeaf, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeTree:
+    """Parts, the largest first, that add up to `whole_ns`, over so many marked steps; 0 for a capture without marks."""
+
+    whole_ns: int
+    steps: int
+    parts: tuple[TreePart, ...]
+
+    @property
+    def of(self) -> Message:
+        """What its times are of."""
+        return say_that.EACH_STEP if self.steps else say_that.WHOLE
+
+    def each(self, ns: int) -> int:
+        """A time in each step."""
+        return ns // max(self.steps, 1)
+
+
+def time_tree(report: Report, most: int | None = None) -> TimeTree | None:
+    """The tree with at most so many leaves of a part told apart; None where nothing was accounted for."""
+    rows = report.measures.rows(JobLeaf)
+    whole = sum(row.total_ns for row in rows)
+    if not whole:
+        return None
+    device = any(split.compute_ns is not None for split in report.steps)
+    marked = Counter(split.rank for split in report.steps if split.window_kind != "capture")
+    parts = []
+    for part, title in (_PARTS if device else _OF_HOST).items():
+        own = [row for row in rows if row.leaf.part == part]
+        if own:
+            leaves = tuple(_leaves(own, whole, report.verdict.leaf, most))
+            parts.append(TreePart(part=part, title=title, ns=sum(row.total_ns for row in own), leaves=leaves))
+    parts.sort(key=lambda part: -part.ns)
+    return TimeTree(whole_ns=whole, steps=max(marked.values(), default=0), parts=tuple(parts))
+
+
+def _leaves(rows: Iterable[JobLeaf], whole: int, chosen: Leaf | None, most: int | None) -> Iterator[TreeLeaf]:
+    """The largest first, the small ones as one; that of the verdict is told apart however small it is."""
+    by_leaf: dict[Leaf, list[TreeRow]] = {}
+    for row in rows:
+        by_leaf.setdefault(row.leaf, []).append(_row(row))
+    every = sorted(
+        (_leaf(leaf, leaf.message, own) for leaf, own in by_leaf.items()), key=lambda one: (-one.ns, one.leaf)
+    )
+    shown = [one for one in every if one.ns >= LEAST * whole or one.leaf is chosen][:most]
+    rest = [one for one in every if one not in shown]
+    yield from shown
+    if len(rest) == 1:
+        yield rest[0]
+    elif rest:
+        yield _leaf(None, say_that.OTHERS, [_together(one.rows, one.title) for one in rest])
+
+
+def _leaf(leaf: Leaf | None, title: Message, rows: Sequence[TreeRow]) -> TreeLeaf:
+    ordered = tuple(sorted(rows, key=lambda row: (row.how == How.OTHERS.message, -row.ns)))
+    return TreeLeaf(leaf=leaf, title=title, ns=sum(row.ns for row in rows), rows=ordered)
+
+
+def _row(row: JobLeaf) -> TreeRow:
+    named = row.how is How.CALL and (row.what or row.rank is not None)
+    return TreeRow(
+        how=None if named else row.how.message, what=row.what, place=row.place, rank=row.rank, ns=row.total_ns,
+        curable_ns=row.curable_ns,
+    )  # fmt: skip
+
+
+def _together(rows: Sequence[TreeRow], title: Message) -> TreeRow:
+    """Rows as one; what can be won of it is known where it is known of each."""
+    known = [row.curable_ns for row in rows if row.curable_ns is not None]
+    return TreeRow(
+        how=title, what="", place="", rank=None, ns=sum(row.ns for row in rows),
+        curable_ns=sum(known) if len(known) == len(rows) else None,
+    )  # fmt: skip

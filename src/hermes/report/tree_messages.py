@@ -1,0 +1,34 @@
+"""The titles and words of the tree, on the terminal and on pages."""
+
+from __future__ import annotations
+
+from hermes.base.message import Name, Ns, Rank, message, sentence
+
+TITLE = sentence("tree.title")
+EACH_STEP = sentence("tree.each_step")
+WHOLE = sentence("tree.whole")
+IDLE = sentence("tree.idle")
+COMPUTE = sentence("tree.compute")
+COMMUNICATION = sentence("tree.communication")
+COPIES = sentence("tree.copies")
+OUTSIDE = sentence("tree.outside")
+BETWEEN = sentence("tree.between")
+OTHERS = sentence("tree.others")
+EXCLUSIVE = sentence("tree.exclusive")
+CHOSEN = sentence("tree.chosen")
+NOT_KNOWN = sentence("tree.not_known")
+
+
+@message("tree.on")
+def on(*, rank: Rank) -> None:
+    """The rank that others wait for in a leaf."""
+
+
+@message("tree.at")
+def at(*, place: Name) -> None:
+    """The place of a row: a line, else a range, else an operator."""
+
+
+@message("tree.curable")
+def curable(*, ns: Ns) -> None:
+    """How much of a row can be won at most."""

@@ -1,0 +1,56 @@
+"""Where the time of the job goes, as a tree on a terminal: what the device does, then the leaves, of what and where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hermes.base.message import Message
+from hermes.model.report import Report
+from hermes.report import tree_messages as say_that
+from hermes.report.format import duration, share
+from hermes.report.screen import Screen
+from hermes.report.tree import LEAST, TimeTree, TreeRow, time_tree
+
+_MOST, _NAMES = 6, 2
+_NAME_LETTERS, _TITLE = 44, 40
+
+
+def draw_tree(screen: Screen, report: Report) -> None:
+    """The leaves by part, the largest first; nothing where nothing was accounted for."""
+    tree = time_tree(report, _MOST)
+    if tree is None:
+        return
+    screen.gap()
+    screen.line((screen.say(say_that.TITLE), "bold"), f"  ({screen.say(tree.of)})")
+    for part in tree.parts:
+        _line(screen, tree, 2, part.ns, part.title, "")
+        for leaf in part.leaves if part.ns >= LEAST * tree.whole_ns else ():
+            _line(screen, tree, 4, leaf.ns, leaf.title, _words(screen, leaf.rows, leaf.ns) if leaf.leaf else "")
+
+
+def _line(screen: Screen, tree: TimeTree, indent: int, ns: int, title: Message, words: str) -> None:
+    head = f"{duration(tree.each(ns)):>9}  {share(ns, tree.whole_ns):>6}  {' ' * (indent - 2)}"
+    name = screen.say(title)
+    room = screen.width - len(head) - 2
+    text = f"{name:<{_TITLE}}  {words}" if words and room > _TITLE + _NAME_LETTERS else name
+    style = "bold" if indent == 2 else ""
+    screen.line((f"{head}{screen.shorten(text, room)}", style))
+
+
+def _words(screen: Screen, rows: Sequence[TreeRow], whole: int) -> str:
+    """The longest operators or calls of a leaf, and the ranks that others wait for in it."""
+    names = Counter[str]()
+    late = Counter[int]()
+    for row in rows:
+        names[row.what or row.place] += row.ns
+        if row.rank is not None:
+            late[row.rank] += row.ns
+    said = [
+        f"{screen.shorten(name, _NAME_LETTERS)} {share(ns, whole)}" for name, ns in names.most_common(_NAMES)
+        if name and ns >= LEAST * 10 * whole
+    ]  # fmt: skip
+    for rank, ns in late.most_common(1):
+        if 2 * ns >= whole:
+            said.append(screen.say(say_that.on(rank=rank)))
+    return " · ".join(said)

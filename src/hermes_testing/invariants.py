@@ -1,0 +1,106 @@
+"""What no report may say: times that do not add up, costs beyond their leaves, gains beyond what is lost.
+
+Tests hold these laws against every real profile and modelled job. A report never prints that it breaks one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hermes.model.leaf import Leaf, Risk
+from hermes.model.leaf_time import JobLeaf, LeafTime, spent
+from hermes.model.plan import Advice
+from hermes.model.report import Report
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.advise.ranges import Known
+from hermes.profiles.advise.room import TOGETHER, Room, of_host
+from hermes.profiles.tree.kinds import Kinds
+
+
+def contradictions(report: Report) -> tuple[str, ...]:
+    """What is said that cannot be; empty for a sound report."""
+    return (*_sums(report), *_tree(report), *_gains(report), *_actions(report))
+
+
+def _sums(report: Report) -> Iterator[str]:
+    for split in report.steps:
+        parts = (split.compute_ns, split.exposed_comm_ns, split.copy_exposed_ns, split.free_ns)
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts) and (sum(known) != split.window_ns or min(known) < 0):
+            yield f"the parts of step {split.step} of rank {split.rank} add up to {sum(known)} of {split.window_ns} ns"
+    for path in report.paths:
+        if sum(part.ns for part in path.parts) != path.window_ns:
+            yield f"the critical path of rank {path.rank} does not add up"
+    for free in report.free:
+        if sum(part.ns for part in free.parts) != free.free_ns:
+            yield f"the reasons of free time of rank {free.rank} do not add up"
+
+
+def _tree(report: Report) -> Iterator[str]:
+    """The tree of the job is as long as the mean of its ranks; the headline is the kind with most to win."""
+    times, rows = report.measures.rows(LeafTime), report.measures.rows(JobLeaf)
+    lengths = Counter[int]()
+    for row in times:
+        lengths[row.rank] += row.total_ns
+        if row.total_ns < 0 or not 0 <= row.step_ns + row.long_ns <= 2 * row.total_ns:
+            yield f"{row.leaf.value} of rank {row.rank} takes {row.total_ns} ns, {row.step_ns} of them in one step"
+    mean = sum(lengths.values()) / max(len(lengths), 1)
+    if not 0 <= mean - sum(row.total_ns for row in rows) <= len(rows):
+        yield f"the tree has {sum(row.total_ns for row in rows)} ns, and its ranks take {mean:.0f} ns in the mean"
+    for leaf in rows:
+        if leaf.curable_ns is not None and not 0 <= leaf.curable_ns <= leaf.total_ns:
+            yield f"{leaf.curable_ns} of {leaf.total_ns} ns of {leaf.leaf.value} can be won"
+    kinds = {kind.leaf for kind in Kinds(rows).every}
+    if kinds and report.verdict.leaf not in kinds:
+        yield f"the headline is about {report.verdict.leaf}, which takes no time"
+
+
+def _gains(report: Report) -> Iterator[str]:
+    longest = max((split.whole_ns for split in report.steps), default=0)
+    room = Room.of(JobSteps(report.steps))
+    known = Known(floor=report.plan.floor, room=room)
+    devices = {split.rank for split in report.steps if split.compute_ns is not None}
+    times = (row for row in report.measures.rows(LeafTime) if row.rank in devices)
+    leaves = spent(times, report.measures.job.steps.counts)
+    # What long steps lose is a mean over all steps, and may be more than the typical one has.
+    free = max([room.host_ns, *(sum(ns for leaf, ns in own.items() if leaf.part == "idle") for own in leaves.values())])
+    for one in (*report.findings, *report.plan.minor):
+        if not 0 <= one.gain.low_ns <= one.gain.high_ns:
+            yield f"{one.code}: a gain of {one.gain.low_ns} to {one.gain.high_ns} ns"
+        if one.gain.high_ns > known.most_ns(one.cost_ns, one.replay) and not one.endangers:
+            yield f"{one.code} gives {one.gain.high_ns} ns and costs {one.cost_ns}"
+        if free and one.gain.replayed and of_host(one.replay) and one.gain.high_ns > free and not one.endangers:
+            yield f"{one.code} gives {one.gain.high_ns} ns, and the device is free for {free}"
+        if longest and one.cost_ns > longest:
+            yield f"{one.code} costs {one.cost_ns} ns of a step of {longest}"
+        own = [leaves[rank] for rank in one.ranks or leaves if rank in leaves]
+        if one.fault is None or isinstance(one.about, Risk) or one.about is Leaf.WAIT or one.endangers or not own:
+            continue
+        most = max(sum(sums.get(leaf, 0) for leaf in one.fault.explains) for sums in own)
+        if one.cost_ns > most:
+            yield f"{one.code} costs {one.cost_ns} ns, and its leaves have {most}"
+
+
+def _actions(report: Report) -> Iterator[str]:
+    planned = {code for one in report.plan.actions for code in one.codes}
+    behind = {one.code: planned & {*one.explained_by} for one in report.findings}
+    to_come = [code for one in report.plan.actions for code in one.codes]
+    for one in report.plan.actions:
+        for code in one.codes:
+            to_come.remove(code)
+        causes = {cause for code in one.codes for cause in behind.get(code, ())}
+        if causes and causes <= {*to_come}:
+            yield f"{_of(one)} comes before {', '.join(sorted(causes))}, which explain it"
+        if one.share_high > 1:
+            yield f"{_of(one)} gives {one.share_high:.0%} of the step"
+    together = report.plan.combined
+    if together and together.low_ns > together.step_ns:
+        yield "all actions together give more than the step"
+    highs = [one.gain.high_ns for one in report.plan.actions[:TOGETHER] if one.specs]
+    if together and together.high_ns > sum(highs):
+        yield f"together {together.high_ns} ns, and one by one {sum(highs)}"
+
+
+def _of(one: Advice) -> str:
+    return "/".join(one.codes)

@@ -1,0 +1,289 @@
+"""What a report says first: the leaf of which most can be won, on which rank and where; else what steps are made of."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from hermes.base.say import say
+from hermes.model.compute_measures import Losses, OperatorCost
+from hermes.model.fault import Fault
+from hermes.model.finding import Blame, Gain, Loss
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import How, LeafTime
+from hermes.model.measures import StepSplit
+from hermes.model.report import Verdict
+from hermes.model.service_measures import Requests
+from hermes.profiles.tree.attainable import Attainable
+from hermes.profiles.tree.job import job_tree
+from hermes.profiles.tree.kinds import Kinds, LeafRoom
+from hermes.profiles.tree.verdict import Grounds, verdict
+
+MS = 1_000_000
+
+
+def row(
+    leaf: Leaf,
+    ms: float,
+    what: str = "",
+    place: str = "",
+    *,
+    rank: int = 0,
+    held: float = 0,
+    awaited: int | None = None,
+) -> LeafTime:
+    ns = round(ms * MS)
+    return LeafTime(
+        rank=rank, leaf=leaf, how=How.CALL, what=what, place=place, awaited=awaited, total_ns=ns, step_ns=ns,
+        held_ns=round(held * MS), long_ns=0,
+    )  # fmt: skip
+
+
+def step(ms: float, *, rank: int = 0, device: bool = True, kind: str = "device") -> StepSplit:
+    known = 0 if device else None
+    return StepSplit(
+        rank=rank, step=1, window_kind=kind, start_ns=0, window_ns=round(ms * MS), compute_ns=known, comm_ns=known,
+        exposed_comm_ns=known, overlapped_comm_ns=known, copy_ns=known, copy_exposed_ns=known, free_ns=known,
+        preparing_ns=None, host_ns=round(ms * MS),
+    )  # fmt: skip
+
+
+def kinds_of(*rows: LeafTime, operators: tuple[OperatorCost, ...] = ()) -> Kinds:
+    return Kinds(job_tree(rows, Attainable(operators, 0.8)))
+
+
+def judged(
+    *rows: LeafTime, problems: tuple[Loss, ...] = (), operators: tuple[OperatorCost, ...] = (),
+    splits: tuple[StepSplit, ...] | None = None, expected: int | None = None, noise: float = 0.0,
+) -> Verdict:  # fmt: skip
+    ranks = sorted({one.rank for one in rows})
+    whole = sum(one.total_ns for one in rows) // max(len(ranks), 1)
+    return verdict(
+        Grounds(
+            splits=splits if splits is not None else tuple(step(whole / MS, rank=rank) for rank in ranks),
+            times=rows, kinds=kinds_of(*rows, operators=operators), problems=problems, expected=expected, noise=noise,
+            step_ns=whole,
+        )
+    )  # fmt: skip
+
+
+def sentence(found: Verdict) -> str:
+    return say(found.message)
+
+
+def finding(fault: Fault, ms: float, *, ranks: tuple[int, ...] = (0,), blames: tuple[Blame, ...] = ()) -> Loss:
+    ns = round(ms * MS)
+    return Loss(
+        message="t", ranks=ranks, blames=blames, cost_ns=ns, share=0.1, fault=fault, about=fault.about, confidence=0.5,
+        gain=Gain(low_ns=ns, high_ns=ns, method="m", basis="replayed"),
+    )  # fmt: skip
+
+
+def operator(name: str, ms: float, roof: float | None) -> OperatorCost:
+    known = {
+        "kind": "matmul", "operator": name, "ns": round(ms * MS), "median_ns": round(ms * MS), "share": 1.0,
+        "calls": 1, "kernels": 1, "ranks": (0,), "roof_share": roof,
+        "losses": Losses(**{one.name: None for one in fields(Losses)}),  # type: ignore[arg-type]
+    }  # fmt: skip
+    rest = {one.name: None for one in fields(OperatorCost) if one.name not in known}
+    return OperatorCost(**known | rest)  # type: ignore[arg-type]
+
+
+def test_the_leaf_that_has_most_to_win_is_named_with_its_call_and_place() -> None:
+    found = judged(
+        row(Leaf.HOST_OPERATOR, 31, "aten::split_with_sizes", "forward"), row(Leaf.DISPATCH, 9),
+        row(Leaf.MATRIX_PRODUCT, 3, "aten::mm"),
+    )  # fmt: skip
+    assert (found.leaf, found.bound, round(found.share or 0, 2)) == (Leaf.HOST_OPERATOR, "host", 0.72)
+    assert sentence(found).startswith(
+        "1 step of 43.0 ms. The device is idle 93% of the time. 72% of each step (31.0 ms): an operator computes on "
+        "the host (aten::split_with_sizes) in forward"
+    )
+
+
+def test_kinds_compete_before_places() -> None:
+    many = [row(Leaf.DISPATCH, 2, place=f"line {number}") for number in range(10)]
+    found = judged(*many, row(Leaf.PYTHON, 12, "one", "one"), row(Leaf.CONVOLUTION, 20))
+    assert found.leaf is Leaf.DISPATCH
+
+
+def test_a_wait_is_told_as_what_the_awaited_rank_did() -> None:
+    found = judged(
+        row(Leaf.MATRIX_PRODUCT, 10), row(Leaf.WAIT, 90, awaited=1),
+        row(Leaf.MATRIX_PRODUCT, 10, rank=1), row(Leaf.NOT_RECORDED, 90, "all_to_all", "sparse", rank=1, held=90),
+    )  # fmt: skip
+    assert (found.leaf, found.rank) == (Leaf.NOT_RECORDED, 1)
+    assert "The device of rank 1 is idle 90% of the time, and other ranks wait for it" in sentence(found)
+    assert "not recorded, before all_to_all on rank 1 in sparse" in sentence(found)
+
+
+def test_the_wait_for_a_rank_that_was_not_collected_is_the_answer() -> None:
+    found = judged(row(Leaf.MATRIX_PRODUCT, 20), row(Leaf.WAIT, 80, awaited=5), expected=8)
+    assert (found.leaf, found.bound) == (Leaf.WAIT, "communication")
+    assert sentence(found).startswith("1 step of 100 ms on 1 of 8 ranks.")
+    assert "80% of each step (80.0 ms): waiting for rank 5, which was not collected" in sentence(found)
+    assert (found.rank, found.awaited) == (0, 5)
+
+
+def test_a_healthy_job_is_told_what_its_steps_are_made_of_and_how_close_it_is_to_attainable() -> None:
+    found = judged(
+        row(Leaf.MATRIX_PRODUCT, 98, "aten::mm"), row(Leaf.DISPATCH, 2), operators=(operator("aten::mm", 98, 0.78),)
+    )
+    assert (found.leaf, found.bound) == (Leaf.MATRIX_PRODUCT, "compute")
+    assert sentence(found).endswith(
+        "The time is 98% matrix products (aten::mm). The largest part runs at 98% of what the chip attains"
+    )
+    unknown = judged(row(Leaf.MATRIX_PRODUCT, 98, "aten::mm"), row(Leaf.DISPATCH, 2))
+    assert "How close the largest part is to what the chip attains is not known" in sentence(unknown)
+
+
+def test_products_far_below_their_roof_are_the_answer() -> None:
+    slow = judged(
+        row(Leaf.MATRIX_PRODUCT, 80, "aten::mm"), row(Leaf.DISPATCH, 20), operators=(operator("aten::mm", 80, 0.01),)
+    )
+    assert slow.leaf is Leaf.MATRIX_PRODUCT
+    assert "80% of each step (80.0 ms): matrix products (aten::mm)" in sentence(slow)
+    fast = judged(
+        row(Leaf.MATRIX_PRODUCT, 80, "aten::mm"), row(Leaf.DISPATCH, 20), operators=(operator("aten::mm", 80, 0.79),)
+    )
+    assert fast.leaf is Leaf.DISPATCH
+
+
+def test_small_products_are_not_held_against_a_roof_that_they_cannot_reach() -> None:
+    small = replace(operator("aten::mm", 80, 0.05), median_ns=8_000)
+    assert Attainable((small,), 0.8)(Leaf.MATRIX_PRODUCT, "aten::mm", 1_000) == pytest.approx(62, abs=2)
+
+
+def test_a_busy_pipe_does_not_hide_that_a_product_is_far_below_its_roof() -> None:
+    losses = replace(operator("Conv2D", 80, 0.01).losses, pipe_ns=0)
+    bound = replace(operator("Conv2D", 80, 0.01), losses=losses)
+    assert Attainable((bound,), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 99
+    assert Attainable((replace(bound, roof_share=None),), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 0
+
+
+def test_an_unknown_roof_hides_no_loss_of_a_tenth_and_comes_before_smaller_ones() -> None:
+    assert judged(row(Leaf.CONVOLUTION, 88), row(Leaf.PYTHON, 12, "f")).leaf is Leaf.PYTHON
+    found = judged(row(Leaf.CONVOLUTION, 94), row(Leaf.PYTHON, 6, "f"))
+    assert found.leaf is Leaf.CONVOLUTION
+    assert "The largest known loss: 6% of each step (6.00 ms): a line of Python (f)" in sentence(found)
+
+
+def test_a_tenth_of_the_time_is_told_however_uneven_the_steps_are() -> None:
+    found = judged(row(Leaf.CONVOLUTION, 85), row(Leaf.EXPOSED_COPY, 15, "Memcpy DtoD"), noise=0.4)
+    assert (found.leaf, found.bound) == (Leaf.EXPOSED_COPY, "copy")
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.09])
+def test_what_is_less_than_the_noise_of_the_steps_is_no_loss(noise: float) -> None:
+    rows = (row(Leaf.MATRIX_PRODUCT, 92, "aten::mm"), row(Leaf.PYTHON, 8, "f"))
+    found = judged(*rows, operators=(operator("aten::mm", 92, 0.8),), noise=noise)
+    assert found.leaf is (Leaf.MATRIX_PRODUCT if noise else Leaf.PYTHON)
+    assert ("loss" in sentence(found)) is False
+
+
+def test_work_that_need_not_be_done_counts_as_findings_count_it() -> None:
+    padding = finding(Fault.PADDING, 40)
+    found = judged(row(Leaf.MATRIX_PRODUCT, 70, "aten::mm"), row(Leaf.DISPATCH, 30), problems=(padding,))
+    assert (found.leaf, found.fault) == (Leaf.MATRIX_PRODUCT, Fault.PADDING)
+    assert "up to 40% of the time can be won" in sentence(found)
+
+
+def test_a_job_without_a_device_is_told_by_its_operators_and_says_so() -> None:
+    found = judged(
+        row(Leaf.RANDOM, 52, "aten::rand", "train.py:7 `main`"), row(Leaf.LAYOUT, 26), row(Leaf.ELEMENTWISE, 20),
+        row(Leaf.FIRST_CALL, 2), splits=(step(100, device=False),),
+    )  # fmt: skip
+    assert (found.bound, found.leaf) == ("host", Leaf.RANDOM)
+    assert "52% random numbers (aten::rand)" in sentence(found)
+    assert "most of it in train.py:7 `main`" in sentence(found)
+    assert sentence(found).endswith("No device task was recorded")
+
+
+def test_a_capture_without_marks_is_one() -> None:
+    found = judged(row(Leaf.DISPATCH, 86, "launch"), row(Leaf.OTHER_COMPUTE, 14), splits=(step(100, kind="capture"),))
+    assert sentence(found).startswith("Capture of 100 ms. The device is idle 86% of the time. 86% of the capture")
+
+
+def test_time_outside_of_the_steps_and_of_the_profiler_is_no_loss() -> None:
+    found = judged(
+        row(Leaf.END, 500, "aclrtResetDevice"), row(Leaf.PROFILER, 50), row(Leaf.DISPATCH, 20),
+        row(Leaf.ELEMENTWISE, 30), splits=(step(600, kind="capture"),),
+    )  # fmt: skip
+    assert found.leaf is Leaf.DISPATCH
+    assert sentence(found).startswith("Capture of 100 ms.")
+
+
+def test_what_ends_the_job_is_said_before_what_slows_it() -> None:
+    ends = replace(finding(Fault.GROWING_MEMORY, 1), message="Memory grows by 1 GB a step", endangers=True)
+    found = judged(row(Leaf.DISPATCH, 60), row(Leaf.CONVOLUTION, 40), problems=(ends,))
+    assert found.fault is Fault.GROWING_MEMORY
+    assert "Memory grows by 1 GB a step. The job ends when memory is full" in sentence(found)
+
+
+def test_the_rank_that_the_others_wait_for_is_said_beside_a_leaf_of_all_ranks() -> None:
+    rows = [row(Leaf.DISPATCH, 60, rank=0), row(Leaf.WAIT, 40, rank=0, awaited=1), row(Leaf.DISPATCH, 100, rank=1)]
+    assert "Ranks wait for each other 20% of the time, mostly for rank 1. " in sentence(judged(*rows))
+
+
+def test_without_a_stack_of_python_the_verdict_says_how_to_see_the_line() -> None:
+    hint = "No Python stack was recorded: record stacks to see the line"
+    assert hint in sentence(judged(row(Leaf.SYNCHRONISATION, 60, "cudaStreamSynchronize"), row(Leaf.NORM, 40)))
+    told = row(Leaf.SYNCHRONISATION, 60, "cudaStreamSynchronize", "train.py:3 `f`")
+    assert hint not in sentence(judged(told, row(Leaf.NORM, 40)))
+
+
+def test_of_a_service_alone_the_verdict_says_where_its_requests_spend_their_time() -> None:
+    base = dict.fromkeys(field.name for field in fields(Requests))
+    told = Requests(**base | {"rank": 0, "requests": 40, "took_ns": 2_000 * MS, "first_token_ns": 500 * MS})  # type: ignore[arg-type]
+
+    def of(row: Requests | None) -> str:
+        requests = (row,) if row else ()
+        return say(verdict(Grounds(splits=(), times=(), kinds=Kinds(()), requests=requests)).message)
+
+    assert of(replace(told, queue_share=0.6)).endswith("60% of their time is waiting in queues")
+    assert of(replace(told, queue_share=0.1)) == (
+        "Requests take 2.00 s in the median: 25% until the first token, 10% of their time in queues"
+    )
+    assert "cannot be said" in of(None)
+
+
+def test_a_finding_stands_for_all_that_can_be_won_of_the_leaf_it_explains() -> None:
+    kinds = kinds_of(row(Leaf.SYNCHRONISATION, 50, "item"), row(Leaf.DISPATCH, 30), row(Leaf.NORM, 20))
+    step_ns = 100 * MS
+    large, small = finding(Fault.SYNCHRONISING_CALL, 20), finding(Fault.SYNCHRONISING_CALL, 1)
+    assert kinds.claim(large, step_ns) == 0.5
+    assert kinds.claim(small, step_ns) == 0.01  # it costs too little to explain the leaf
+    assert kinds.claim(finding(Fault.SHORT_KERNELS, 25), step_ns) == 0.3
+    assert kinds.claim(finding(Fault.UNFUSED_LAYERS, 60), step_ns) == 0.2  # never more than its leaves
+    assert kinds.claim(finding(Fault.FRAGMENTATION, 7), step_ns) == 0.07  # a risk stands for its own gain
+
+
+def test_a_finding_about_other_ranks_does_not_explain_the_leaf_of_one() -> None:
+    kinds = kinds_of(
+        row(Leaf.WAIT, 90, awaited=1), row(Leaf.NORM, 10), row(Leaf.SYNCHRONISATION, 90, rank=1, held=90),
+        row(Leaf.NORM, 10, rank=1),
+    )  # fmt: skip
+    assert kinds.every[0].rank == 1
+    assert not kinds.explained(finding(Fault.SYNCHRONISING_CALL, 5, ranks=(0,)))
+    assert kinds.explained(finding(Fault.SYNCHRONISING_CALL, 5, ranks=(1,)))
+    late = finding(Fault.STRAGGLER, 80, blames=(Blame.of_rank(1),))
+    assert [kind.leaf for kind in kinds.explained(late)] == [Leaf.SYNCHRONISATION]
+
+
+def test_no_finding_costs_more_than_its_ranks_spend_in_its_leaves() -> None:
+    room = LeafRoom({0: {Leaf.DISPATCH: 9 * MS, Leaf.NORM: MS}, 1: {Leaf.DISPATCH: 4 * MS}})
+    cut = room.within(finding(Fault.SHORT_KERNELS, 40, ranks=(0, 1)))
+    assert (cut.cost_ns, cut.gain.high_ns, cut.gain.low_ns) == (9 * MS, 9 * MS, 9 * MS)
+    assert room.within(finding(Fault.SHORT_KERNELS, 40, ranks=(1,))).cost_ns == 4 * MS
+    for whole in (
+        finding(Fault.STRAGGLER, 40),
+        finding(Fault.GROWING_MEMORY, 40),
+        finding(Fault.DISPATCH, 40, ranks=(7,)),
+    ):
+        assert room.within(whole) == whole
+
+
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)
+def test_a_fault_explains_the_leaf_that_it_is_about(fault: Fault) -> None:
+    assert (fault.about in fault.explains) is isinstance(fault.about, Leaf)
