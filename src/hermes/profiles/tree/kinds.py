@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from hermes.model.finding import Loss
 from hermes.model.leaf import Leaf, Risk
@@ -71,10 +70,6 @@ class Kinds:
             curable=sum(row.curable_ns or 0 for row in known) / self.whole_ns,
             unknown=sum(row.total_ns for row in known) < MOSTLY * ns,
         )  # fmt: skip
-
-    @cached_property
-    def _of(self) -> dict[Leaf, Kind]:
-        return {kind.leaf: kind for kind in self.every}
 
     def explained(self, finding: Loss) -> tuple[Kind, ...]:
         """The kinds that a finding explains, the longest first."""
