@@ -106,7 +106,8 @@ def words_for(command: click.Command, out: Path) -> list[str]:
         elif "out" in names:
             found += ["--out", str(out)]
         elif one.required:
-            found += [one.opts[0], *["."] * one.nargs]
+            folder = not isinstance(one.type, click.Path) or one.type.dir_okay
+            found += [one.opts[0], *["." if folder else "sitecustomize.py"] * one.nargs]
     return [*found, *last]
 
 
