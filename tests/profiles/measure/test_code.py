@@ -131,7 +131,7 @@ def test_an_operator_says_from_which_line_it_comes(report: Report) -> None:
 def test_a_hot_function_is_a_finding_and_the_verdict_names_its_line(report: Report) -> None:
     first = report.findings[0]
     assert (first.code, first.lines) == ("HOT001", ("train.py:26 `mel_filterbank`",))
-    assert "train.py:26 `mel_filterbank`" in say(report.verdict.message)
+    assert "a line of Python (train.py:24 `mel_filterbank`)" in say(report.verdict.message)
     assert report.plan.actions[0].lines == first.lines
 
 
@@ -147,7 +147,7 @@ def test_python_that_nobody_recorded_is_said_and_never_no_loss(tmp_path: Path) -
     events = [one for one in program(framed=False) if one["cat"] != "cpu_op" or one["name"] == "aten::linear"]
     file.write_text(json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": BASE_NS, "traceEvents": events}), "utf-8")
     found = analyze(load([str(file)], cache=Cache(tmp_path / "cache")))
-    assert "90% is Python that was not recorded" in say(found.verdict.message)
+    assert "90% of each step (900 us): not recorded" in say(found.verdict.message)
     assert found.plan.unrecorded_ns == 900_000
     assert "--stack" in found.plan.captures[0].command
 

@@ -90,7 +90,7 @@ def test_a_capture_of_a_processor_without_marks_has_an_answer(shared: Path, tmp_
     report = analyze(load([path], Cache(tmp_path / "cache")))
     (row,) = report.steps
     assert (row.window_kind, report.verdict.bound) == ("capture", "host")
-    assert say(report.verdict.message).startswith("Capture 1.29 s: 100% is Python that was not recorded")
+    assert say(report.verdict.message).startswith("Capture of 1.29 s on 1 of 300 ranks. 100% of the capture")
     assert any("the capture is taken as a whole" in say(note.message) for note in report.diagnostics)
 
 

@@ -159,7 +159,8 @@ def test_a_busy_pipe_does_not_hide_that_a_product_is_far_below_its_roof() -> Non
     losses = replace(operator("Conv2D", 80, 0.01).losses, pipe_ns=0)
     bound = replace(operator("Conv2D", 80, 0.01), losses=losses)
     assert Attainable((bound,), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 99
-    assert Attainable((replace(bound, roof_share=None),), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 0
+    for share in (None, 0.5):
+        assert Attainable((replace(bound, roof_share=share),), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 0
 
 
 def test_an_unknown_roof_hides_no_loss_of_a_tenth_and_comes_before_smaller_ones() -> None:

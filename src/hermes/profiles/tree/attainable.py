@@ -15,6 +15,10 @@ START = Limit(
     source="published sweeps over sizes on A100 and H100: products of 512 to 2048 rows take 5 to 9 us longer",
 )  # fmt: skip
 """What starting and ending a product takes, whatever its size: small ones reach little of the roof on any chip."""
+OTHER_PIPE = Limit(
+    value=0.1, unit="of the roof", source="published sweeps: products of 512 rows and more reach this on any chip"
+)
+"""Below this a pipe that is busy all the time is one of scalars or copies."""
 _NEVER = frozenset({Leaf.START, Leaf.END, Leaf.PROFILER})
 """What no cure of the job wins: a run without the profiler has none of it."""
 
@@ -45,13 +49,13 @@ class Attainable:
 def _beyond(row: OperatorCost, aim: float) -> float | None:
     """Nanoseconds beyond what the chip attains, where a roof or counters tell.
 
-    A pipe that is busy all the time is no roof: it may be that of scalars.
+    Counters of pipes go first, unless a product is so far below its roof that the busy pipe is not that of products.
     """
     if row.kind not in MATRIX:
         return None
-    if row.roof_share is not None and row.median_ns:
-        attained = row.roof_share / aim + START.value / row.median_ns
-        return row.ns * max(0.0, 1 - attained)
-    if row.losses.pipe_ns is not None:
+    if row.losses.pipe_ns is not None and (row.roof_share is None or row.roof_share >= OTHER_PIPE.value):
         return float(min(row.ns, row.losses.pipe_ns + (row.losses.blocks_ns or 0)))
-    return None
+    if row.roof_share is None or not row.median_ns:
+        return None
+    attained = row.roof_share / aim + START.value / row.median_ns
+    return row.ns * max(0.0, 1 - attained)
