@@ -33,7 +33,7 @@ def test_each_confidence_is_a_chance_with_a_source() -> None:
 
 
 def test_each_rule_has_a_confidence_and_no_row_is_left_of_a_rule_that_is_gone() -> None:
-    rows = {name.split(".")[0] for name in CONFIDENCE} - {"jobs", "migrate", "precision"}
+    rows = {name.split(".")[0] for name in CONFIDENCE} - {"fleet", "jobs", "migrate", "precision"}
     assert rows == {rule.code for rule in ALL}
 
 
