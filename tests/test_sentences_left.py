@@ -16,7 +16,7 @@ RULES = "profiles/rules"
 
 @pytest.mark.parametrize(
     "room",
-    ["jobs", "migrate", "precision", "profiles/advise/ranking.py", f"{RULES}/judge.py",
+    ["jobs", "migrate", "precision", "profiles/advise/ranking.py", "profiles/tree",
      f"{RULES}/communication/com001_exposed_communication.py", f"{RULES}/host/cpu006_garbage_collection.py",
      f"{RULES}/input/io001_no_workers.py"],
 )  # fmt: skip

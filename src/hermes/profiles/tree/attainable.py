@@ -12,7 +12,7 @@ from hermes.profiles.tree.kinds import WORK
 
 START = Limit(
     value=7_000, unit="ns of each product beside its time at the roof",
-    source="published sweeps over sizes on A100 and H100: products of 512 to 2048 rows take 5 to 9 us longer",
+    source="published sweeps over sizes: products of 512 to 2048 rows take 5 to 9 us longer",
 )  # fmt: skip
 """What starting and ending a product takes, whatever its size: small ones reach little of the roof on any chip."""
 OTHER_PIPE = Limit(
