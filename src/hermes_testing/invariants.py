@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from hermes.model.leaf import Leaf, Risk
+from hermes.model.job import Job
 from hermes.model.leaf_time import JobLeaf, LeafTime, spent
 from hermes.model.plan import Advice
 from hermes.model.report import Report
-from hermes.model.typical_step import JobSteps
 from hermes.profiles.advise.ranges import Known
 from hermes.profiles.advise.room import TOGETHER, Room, of_host
 from hermes.profiles.tree.kinds import Kinds
+from hermes.profiles.tree.room import most_ns
 
 
 def contradictions(report: Report) -> tuple[str, ...]:
@@ -51,20 +51,22 @@ def _tree(report: Report) -> Iterator[str]:
     for leaf in rows:
         if leaf.curable_ns is not None and not 0 <= leaf.curable_ns <= leaf.total_ns:
             yield f"{leaf.curable_ns} of {leaf.total_ns} ns of {leaf.leaf.value} can be won"
-    kinds = {kind.leaf for kind in Kinds(rows).every}
+    kinds = {kind.leaf for kind in Kinds.of(rows).every}
     if kinds and report.verdict.leaf not in kinds:
         yield f"the headline is about {report.verdict.leaf}, which takes no time"
 
 
 def _gains(report: Report) -> Iterator[str]:
     longest = max((split.whole_ns for split in report.steps), default=0)
-    room = Room.of(JobSteps(report.steps))
+    room = Room.of(report.measures.job.steps)
     known = Known(floor=report.plan.floor, room=room)
-    devices = {split.rank for split in report.steps if split.compute_ns is not None}
-    times = (row for row in report.measures.rows(LeafTime) if row.rank in devices)
-    leaves = spent(times, report.measures.job.steps.counts)
+    steps = report.measures.job.steps
+    times = (row for row in report.measures.rows(LeafTime) if row.rank in steps.devices)
+    job = Job(steps=steps, spent=spent(times, steps.counts))
     # What long steps lose is a mean over all steps, and may be more than the typical one has.
-    free = max([room.host_ns, *(sum(ns for leaf, ns in own.items() if leaf.part == "idle") for own in leaves.values())])
+    free = max(
+        [room.host_ns, *(sum(ns for leaf, ns in own.items() if leaf.part == "idle") for own in job.spent.values())]
+    )
     for one in (*report.findings, *report.plan.minor):
         if not 0 <= one.gain.low_ns <= one.gain.high_ns:
             yield f"{one.code}: a gain of {one.gain.low_ns} to {one.gain.high_ns} ns"
@@ -74,11 +76,8 @@ def _gains(report: Report) -> Iterator[str]:
             yield f"{one.code} gives {one.gain.high_ns} ns, and the device is free for {free}"
         if longest and one.cost_ns > longest:
             yield f"{one.code} costs {one.cost_ns} ns of a step of {longest}"
-        own = [leaves[rank] for rank in one.ranks or leaves if rank in leaves]
-        if one.fault is None or isinstance(one.about, Risk) or one.about is Leaf.WAIT or one.endangers or not own:
-            continue
-        most = max(sum(sums.get(leaf, 0) for leaf in one.fault.explains) for sums in own)
-        if one.cost_ns > most:
+        most = most_ns(job, one)
+        if most is not None and one.cost_ns > most:
             yield f"{one.code} costs {one.cost_ns} ns, and its leaves have {most}"
 
 

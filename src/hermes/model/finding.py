@@ -203,6 +203,13 @@ class Loss(Finding):
     claim: float = 0.0
 
     @property
+    def explains(self) -> frozenset[Leaf]:
+        """The leaves that its time goes to; none of a risk."""
+        if isinstance(self.about, Risk):
+            return frozenset()
+        return self.fault.explains if self.fault else frozenset({self.about})
+
+    @property
     def at(self) -> Moment | None:
         """The moment that shows it best."""
         return self.moments[0] if self.moments else None

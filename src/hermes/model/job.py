@@ -49,10 +49,10 @@ class Job:
     spent: Mapping[int, Mapping[Leaf, int]] = field(default_factory=dict)
     leaves: frozenset[Leaf] = frozenset()
 
-    def room_ns(self, rank: int) -> int | None:
-        """What the rank spends a step in the leaves of the rule at hand; None without a device or a leaf."""
+    def room_ns(self, rank: int, leaves: frozenset[Leaf]) -> int | None:
+        """What the rank spends a step in these leaves; None without a device or a leaf."""
         own = self.spent.get(rank)
-        return sum(own.get(leaf, 0) for leaf in self.leaves) if own and self.leaves else None
+        return sum(own.get(leaf, 0) for leaf in leaves) if own and leaves else None
 
 
 def flattened(*parts: object) -> Iterator[object]:

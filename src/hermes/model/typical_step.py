@@ -48,6 +48,17 @@ class JobSteps:
         """How many steps each rank has."""
         return {rank: len(own) for rank, own in self._of.items()}
 
+    @cached_property
+    def marked(self) -> int:
+        """Steps of the rank with most of them; 0 for a capture in which no step was marked."""
+        own = (sum(split.window_kind != "capture" for split in self.of(rank)) for rank in self.ranks)
+        return max(own, default=0)
+
+    @cached_property
+    def devices(self) -> frozenset[int]:
+        """The ranks of which tasks of a device were recorded."""
+        return frozenset(split.rank for split in self.every if split.compute_ns is not None)
+
     def of(self, rank: int) -> tuple[StepSplit, ...]:
         """The steps of a rank; none where it has none."""
         return self._of.get(rank, ())

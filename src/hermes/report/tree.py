@@ -97,16 +97,15 @@ def time_tree(report: Report, most: int | None = None) -> TimeTree | None:
     whole = sum(row.total_ns for row in rows)
     if not whole:
         return None
-    device = any(split.compute_ns is not None for split in report.steps)
-    marked = Counter(split.rank for split in report.steps if split.window_kind != "capture")
+    steps = report.measures.job.steps
     parts = []
-    for part, title in (_PARTS if device else _OF_HOST).items():
+    for part, title in (_PARTS if steps.devices else _OF_HOST).items():
         own = [row for row in rows if row.leaf.part == part]
         if own:
             leaves = tuple(_leaves(own, whole, report.verdict.leaf, most))
             parts.append(TreePart(part=part, title=title, ns=sum(row.total_ns for row in own), leaves=leaves))
     parts.sort(key=lambda part: -part.ns)
-    return TimeTree(whole_ns=whole, steps=max(marked.values(), default=0), parts=tuple(parts))
+    return TimeTree(whole_ns=whole, steps=steps.marked, parts=tuple(parts))
 
 
 def _leaves(rows: Iterable[JobLeaf], whole: int, chosen: Leaf | None, most: int | None) -> Iterator[TreeLeaf]:

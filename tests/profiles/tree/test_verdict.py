@@ -10,14 +10,17 @@ from hermes.base.say import say
 from hermes.model.compute_measures import Losses, OperatorCost
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
+from hermes.model.job import Job
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime
 from hermes.model.measures import StepSplit
 from hermes.model.report import Verdict
 from hermes.model.service_measures import Requests
+from hermes.model.typical_step import JobSteps
 from hermes.profiles.tree.attainable import Attainable
 from hermes.profiles.tree.job import job_tree
-from hermes.profiles.tree.kinds import Kinds, LeafRoom
+from hermes.profiles.tree.kinds import Kinds
+from hermes.profiles.tree.room import within
 from hermes.profiles.tree.verdict import Grounds, verdict
 
 MS = 1_000_000
@@ -50,7 +53,7 @@ def step(ms: float, *, rank: int = 0, device: bool = True, kind: str = "device")
 
 
 def kinds_of(*rows: LeafTime, operators: tuple[OperatorCost, ...] = ()) -> Kinds:
-    return Kinds(job_tree(rows, Attainable(operators, 0.8)))
+    return Kinds.of(job_tree(rows, Attainable(operators, 0.8)))
 
 
 def judged(
@@ -61,9 +64,9 @@ def judged(
     whole = sum(one.total_ns for one in rows) // max(len(ranks), 1)
     return verdict(
         Grounds(
-            splits=splits if splits is not None else tuple(step(whole / MS, rank=rank) for rank in ranks),
-            times=rows, kinds=kinds_of(*rows, operators=operators), problems=problems, expected=expected, noise=noise,
-            step_ns=whole,
+            steps=JobSteps(splits if splits is not None else (step(whole / MS, rank=rank) for rank in ranks)),
+            times=rows, kinds=kinds_of(*rows, operators=operators).counting(problems, whole), problems=problems,
+            expected=expected, noise=noise,
         )
     )  # fmt: skip
 
@@ -240,7 +243,7 @@ def test_of_a_service_alone_the_verdict_says_where_its_requests_spend_their_time
 
     def of(row: Requests | None) -> str:
         requests = (row,) if row else ()
-        return say(verdict(Grounds(splits=(), times=(), kinds=Kinds(()), requests=requests)).message)
+        return say(verdict(Grounds(steps=JobSteps(()), times=(), kinds=Kinds.of(()), requests=requests)).message)
 
     assert of(replace(told, queue_share=0.6)).endswith("60% of their time is waiting in queues")
     assert of(replace(told, queue_share=0.1)) == (
@@ -273,16 +276,17 @@ def test_a_finding_about_other_ranks_does_not_explain_the_leaf_of_one() -> None:
 
 
 def test_no_finding_costs_more_than_its_ranks_spend_in_its_leaves() -> None:
-    room = LeafRoom({0: {Leaf.DISPATCH: 9 * MS, Leaf.NORM: MS}, 1: {Leaf.DISPATCH: 4 * MS}})
-    cut = room.within(finding(Fault.SHORT_KERNELS, 40, ranks=(0, 1)))
+    spent = {0: {Leaf.DISPATCH: 9 * MS, Leaf.NORM: MS}, 1: {Leaf.DISPATCH: 4 * MS}}
+    job = Job(steps=JobSteps(()), spent=spent)
+    cut = within(job, finding(Fault.SHORT_KERNELS, 40, ranks=(0, 1)))
     assert (cut.cost_ns, cut.gain.high_ns, cut.gain.low_ns) == (9 * MS, 9 * MS, 9 * MS)
-    assert room.within(finding(Fault.SHORT_KERNELS, 40, ranks=(1,))).cost_ns == 4 * MS
+    assert within(job, finding(Fault.SHORT_KERNELS, 40, ranks=(1,))).cost_ns == 4 * MS
     for whole in (
         finding(Fault.STRAGGLER, 40),
         finding(Fault.GROWING_MEMORY, 40),
         finding(Fault.DISPATCH, 40, ranks=(7,)),
     ):
-        assert room.within(whole) == whole
+        assert within(job, whole) == whole
 
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)

@@ -73,14 +73,18 @@ def _against_others(now: Sequence[Reading]) -> Iterator[Slow]:
                 nodes[one.node] = one
         if len(nodes) < LEAST_NODES:
             continue
-        values = [one.value for one in nodes.values()]
-        middle = median(values)
-        spread = _NORMAL * median(abs(value - middle) for value in values)
-        limit = middle - max(LOWER.value * middle, SPREADS.value * spread)
+        middle, limit = _usual([one.value for one in nodes.values()], LOWER)
         yield from (
             Slow(node=one.node, check=check, part=one.part, value=one.value, usual=middle, against=Against.OTHERS)
             for one in nodes.values() if one.value < limit
         )  # fmt: skip
+
+
+def _usual(values: Sequence[float], least: Limit) -> tuple[float, float]:
+    """The median, and what is far below it: by a part of the median at least, and by so many spreads."""
+    middle = median(values)
+    spread = _NORMAL * median(abs(value - middle) for value in values)
+    return middle, middle - max(least.value * middle, SPREADS.value * spread)
 
 
 def _by_node(of_check: Sequence[Reading], check: Check) -> Iterator[Reading]:
@@ -119,10 +123,7 @@ def _against_past(readings: Sequence[Reading]) -> Iterator[Slow]:
     for (node, check, part), found in series.items():
         if len(found) < LEAST_BEFORE + _LATEST:
             continue
-        before = [one.value for one in found[:LEAST_BEFORE]]
-        usual = median(before)
-        spread = _NORMAL * median(abs(value - usual) for value in before)
-        limit = usual - max(FADED.value * usual, SPREADS.value * spread)
+        usual, limit = _usual([one.value for one in found[:LEAST_BEFORE]], FADED)
         if all(one.value < limit for one in found[-_LATEST:]):
             since = next(place for place in range(len(found)) if all(one.value < limit for one in found[place:]))
             yield Slow(node=node, check=check, part=part, value=found[-1].value, usual=usual, against=Against.PAST,

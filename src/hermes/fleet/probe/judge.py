@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -85,14 +85,13 @@ def _quarter(values: Sequence[float]) -> float:
 
 def judge(hosts: Sequence[Host], calls: Sequence[Call]) -> list[Named]:
     """What is named: switches and hosts whose pairs are bad far more often than others', then single pairs left."""
-    switches = {host.name: host.switch for host in hosts}
+    parts = _parts({host.name: host.switch for host in hosts})
     pairs = [(one.caller, one.answerer) for one in calls]
     named: list[Named] = []
     for fault, bad in faults(calls).items() if calls else ():
         left = dict(bad)
-        while left and (one := _common(fault, left, pairs, switches)):
+        while left and (one := _common(fault, left, pairs, parts)):
             named.append(one)
-            parts = _parts(switches)
             left = {pair: value for pair, value in left.items() if (one.kind, one.name) not in parts(pair)}
         if fault in (PathFault.SILENT, PathFault.LOSSY) and len(left) <= max(len(pairs) // 10, 1):
             # One late or slow pair may be chance; one that loses this much is none.
@@ -127,16 +126,13 @@ def _parts(switches: Mapping[str, str]) -> Callable[[tuple[str, str]], set[Part]
 def _common(
     fault: PathFault,
     bad: Mapping[tuple[str, str], float],
-    pairs: Iterable[tuple[str, str]],
-    switches: Mapping[str, str],
+    pairs: Sequence[tuple[str, str]],
+    parts: Callable[[tuple[str, str]], set[Part]],
 ) -> Named | None:
     """The part that explains the most bad pairs, where nearly all of its pairs are bad and that is no chance."""
     crossing: dict[Part, list[tuple[str, str]]] = defaultdict(list)
-    of = _parts(switches)
-    total = 0
     for pair in pairs:
-        total += 1
-        for part in of(pair):
+        for part in parts(pair):
             crossing[part].append(pair)
     best: Named | None = None
     for (kind, name), across in crossing.items():
@@ -144,7 +140,7 @@ def _common(
         if len(hit) < 2 or len(hit) < MOST_OF.value * len(across):
             continue
         # How often pairs that do not cross it are bad; half a pair more, for there may be none.
-        usual = (len(bad) - len(hit) + 0.5) / (total - len(across) + 1)
+        usual = (len(bad) - len(hit) + 0.5) / (len(pairs) - len(across) + 1)
         chance = among(binomial_tail(len(hit), len(across), min(usual, 1.0)), len(crossing))
         made = Named(kind=kind, name=name, fault=fault, bad=len(hit), pairs=len(across), chance=chance,
                      value=median(hit))  # fmt: skip

@@ -13,7 +13,7 @@ from hermes.profiles.advise.ranges import Known
 from hermes.profiles.advise.room import Room
 from hermes.profiles.rules.gain_messages import beyond
 from hermes.profiles.rules.parts import PLACES, above
-from hermes.profiles.tree.spread import spread_of
+from hermes.profiles.tree.spread import expected_ns
 from hermes.profiles.whatif.replay import Prediction
 
 Replay = Callable[[tuple[str, ...]], Prediction | None]
@@ -100,7 +100,7 @@ def rank(
 
 def weight(finding: Loss) -> float:
     """What a finding is expected to give, in ns: its gain, as such cures gave it, times how likely it is."""
-    return finding.gain.expected_ns * spread_of(finding.replay).median * finding.confidence
+    return expected_ns(finding) * finding.confidence
 
 
 def _key(finding: Loss) -> tuple[bool, float, float, int, int, str, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from hermes.model.comm_measures import GroupOp
 from hermes.model.compute_measures import ChipUsed
 from hermes.model.finding import Loss
 from hermes.model.host_measures import Before, StepHost
-from hermes.model.job import JobMeasures
+from hermes.model.job import Job, JobMeasures
 from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
 from hermes.model.plan import Plan
@@ -30,7 +30,8 @@ from hermes.profiles.advise.ranking import Ranking, rank
 from hermes.profiles.advise.room import Room
 from hermes.profiles.pipeline.gains import StepReplay, with_gains
 from hermes.profiles.rules import ALL
-from hermes.profiles.tree.kinds import Kinds, LeafRoom
+from hermes.profiles.tree.kinds import Kinds
+from hermes.profiles.tree.room import within
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,21 +87,20 @@ class Evidence:
         return tuple(sorted(set.intersection(*known))) if known else ()
 
 
-def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence, kinds: Kinds, leaves: LeafRoom) -> Ranking:
+def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence, kinds: Kinds, job: Job) -> Ranking:
     """The findings with advice that fits and replayed gains, causes before what they cause, noise apart."""
-    job = seen.job
-    findings = [replace(one, actions=fitted_actions(one.actions, job)) for one in findings]
+    kind = seen.job
+    findings = [replace(one, actions=fitted_actions(one.actions, kind)) for one in findings]
     floor = noise_floor(seen.splits, seen.paths)
     # Replays are of the step as it was captured, and of a device: its profiler hardly lengthens that one's work.
-    devices = any(split.compute_ns is not None for split in seen.splits)
-    step = None if devices else unprofiled(seen.before, seen.splits)
+    step = None if job.steps.devices else unprofiled(seen.before, seen.splits)
     known = step or unprofiled(seen.before, seen.splits)
     if known is not None and known.captured_spread_ns is not None:
         captured = sum(split.rank == known.rank for split in seen.splits)
         floor = without_profiler(floor, known.captured_spread_ns, known.steps + captured)
-    room = Room.of(JobSteps(seen.splits))
-    gained = [leaves.within(one) for one in with_gains(findings, replay, seen.paths[0] if seen.paths else None, room)]
-    return rank(gained, replay, floor, step, room, kinds.claim)
+    room = Room.of(job.steps)
+    gained = with_gains(findings, replay, seen.paths[0] if seen.paths else None, room)
+    return rank([within(job, one) for one in gained], replay, floor, step, room, kinds.claim)
 
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobMeasures) -> Plan:

@@ -55,7 +55,7 @@ from hermes.profiles.roles import role_times
 from hermes.profiles.rules.find import find_all
 from hermes.profiles.tree.attainable import Attainable
 from hermes.profiles.tree.job import job_tree
-from hermes.profiles.tree.kinds import Kinds, LeafRoom
+from hermes.profiles.tree.kinds import Kinds
 from hermes.profiles.tree.verdict import Grounds, verdict
 from hermes.store.kept import Kept, code
 from hermes.store.rank_data import RankData
@@ -204,8 +204,8 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     vendors = common_traits(row.vendor for row in job.inputs)
     times = found.rows(LeafTime)
     tree = job_tree(times, Attainable(found.compute.operators, vendors.aim.value))
-    kinds, leaves = Kinds(tree), LeafRoom(measures.job.spent)
-    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds, leaves)
+    kinds = Kinds.of(tree)
+    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds, measures.job)
     ascend = found.rows(AscendSplit)
     report = Report(
         version=__version__,
@@ -239,15 +239,16 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         more=(*found.declared_rows(), *tree, *role_times(found.rows(RoleOfRank), loaded.roles)),
     )
     plan = advice.advised(ranking, replay, grounds, report.measures)
+    problems = ranking.as_planned(plan.actions)
+    step_ns = plan.unprofiled.step_ns if plan.unprofiled else ranking.floor.step_ns
     judged = verdict(
         Grounds(
-            splits=job.steps.every,
+            steps=job.steps,
             times=times,
-            kinds=kinds,
-            problems=ranking.as_planned(plan.actions),
+            kinds=kinds.counting(problems, step_ns),
+            problems=problems,
             expected=seen.ranks_expected,
             noise=ranking.floor.share,
-            step_ns=plan.unprofiled.step_ns if plan.unprofiled else ranking.floor.step_ns,
             unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
             requests=found.rows(Requests),
         )

@@ -59,13 +59,12 @@ class Combined:
         known = {id(row) for row in rows}
         sides = flattened(self.host, self.compute, self.communication, self.structure)
         fresh = [row for row in sides if id(row) not in known]
-        devices = {split.rank for split in job.steps.every if split.compute_ns is not None}
         about = Job(
             steps=job.steps,
             inputs={one.rank: one.path for one in job.inputs},
             vendors=job.vendors,
             certainty=certainty(coverage, notes),
-            spent=spent((row for row in self.rows(LeafTime) if row.rank in devices), job.steps.counts),
+            spent=spent((row for row in self.rows(LeafTime) if row.rank in job.steps.devices), job.steps.counts),
         )
         return JobMeasures(about, [*job.steps.every, *rows, *fresh, *self.rank_waits, *more])
 

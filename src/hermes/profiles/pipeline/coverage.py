@@ -27,7 +27,7 @@ def coverage(job: JobOutline, notes: Sequence[Diagnostic], roots: Mapping[str, i
         missing.append((False, _only(collected, expected)))
     elif not expected and job.every.height:
         missing.append((False, said.size_unknown(n=len(collected))))
-    measured = {split.rank for split in steps.every if split.compute_ns is not None}
+    measured = steps.devices
     blind = [rank for rank in collected if rank not in measured]
     if blind:
         missing.append((False, said.blind(ranks=blind)))

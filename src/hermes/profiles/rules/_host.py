@@ -67,7 +67,7 @@ def host_loss(
 
     def capped(split: StepSplit) -> int | None:
         ns = cost(split)
-        room = job.room_ns(split.rank)
+        room = job.room_ns(split.rank, job.leaves)
         return None if ns is None else min(ns, length(split), length(split) if room is None else room)
 
     found = loss(job, what, limit, capped, length)

@@ -43,14 +43,16 @@ def job_tree(rows: Iterable[LeafTime], curable: Curable) -> tuple[JobLeaf, ...]:
     found.update(waited)
     count = max(len(ranks), 1)
     whole = sum(found.values()) or 1
-    made = [
-        JobLeaf(
-            leaf=leaf, how=how, what=what, place=place, rank=rank, total_ns=ns // count, share=ns / whole,
-            waited_ns=waited[leaf, how, what, place, rank] // count,
-            curable_ns=_curable(curable(leaf, what, ns // count), waited[leaf, how, what, place, rank] // count),
-        )
-        for (leaf, how, what, place, rank), ns in found.items()
-    ]  # fmt: skip
+    made = []
+    for key, total in found.items():
+        leaf, how, what, place, rank = key
+        ns, others_ns = total // count, waited[key] // count
+        made.append(
+            JobLeaf(
+                leaf=leaf, how=how, what=what, place=place, rank=rank, total_ns=ns, share=total / whole,
+                waited_ns=others_ns, curable_ns=_curable(curable(leaf, what, ns), others_ns),
+            )
+        )  # fmt: skip
     made.sort(key=_order)
     return (*made[:MOST], *_others(made[MOST:]))
 

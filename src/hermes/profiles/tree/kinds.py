@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from hermes.model.finding import Loss
 from hermes.model.leaf import Leaf, Risk
 from hermes.model.leaf_time import JobLeaf
 from hermes.model.limit import Limit
-from hermes.profiles.tree.spread import spread_of
+from hermes.profiles.tree.spread import expected_ns
 
 WORTH = Limit(
     value=0.03, unit="of the steps", source="two runs of a healthy job differ by that: docs/evidence/noise.md"
@@ -40,6 +41,19 @@ class Kind:
     unknown: bool
 
     @property
+    def total_ns(self) -> int:
+        """How long it takes in all steps."""
+        return sum(row.total_ns for row in self.rows)
+
+    def largest(self, name: Literal["what", "place"], least: float) -> str:
+        """The operator or the place that has most of it; empty where that is less than this part."""
+        sums = Counter[str]()
+        for row in self.rows:
+            sums[getattr(row, name)] += row.total_ns
+        said, ns = sums.most_common(1)[0]
+        return said if ns >= least * self.total_ns else ""
+
+    @property
     def rank(self) -> int | None:
         """The rank for which the others wait while it is in this leaf, where that is much of what can be won."""
         sums = Counter[int]()
@@ -50,36 +64,30 @@ class Kind:
         return rank if ns and ns >= LATE * sum(row.curable_ns or 0 for row in self.rows) else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kinds:
-    """The leaves of a job, each kind as one, the longest first."""
+    """The leaves of a job, each kind as one, the longest first; together they take `whole_ns`."""
 
-    def __init__(self, rows: Iterable[JobLeaf]) -> None:
+    every: tuple[Kind, ...]
+    whole_ns: int
+
+    @classmethod
+    def of(cls, rows: Iterable[JobLeaf]) -> Kinds:
+        """The kinds of the rows of a tree, but for what lies outside of the steps."""
         found: dict[Leaf, list[JobLeaf]] = {}
         for row in rows:
             if row.leaf.part != "outside" and row.total_ns:
                 found.setdefault(row.leaf, []).append(row)
-        self.whole_ns = sum(row.total_ns for kind in found.values() for row in kind)
-        made = [self._kind(leaf, tuple(own)) for leaf, own in found.items()]
-        self.every: tuple[Kind, ...] = tuple(sorted(made, key=lambda kind: (-kind.share, kind.leaf)))
-
-    def _kind(self, leaf: Leaf, rows: tuple[JobLeaf, ...]) -> Kind:
-        ns = sum(row.total_ns for row in rows)
-        known = [row for row in rows if row.curable_ns is not None]
-        return Kind(
-            leaf=leaf, rows=rows, share=ns / self.whole_ns,
-            curable=sum(row.curable_ns or 0 for row in known) / self.whole_ns,
-            unknown=sum(row.total_ns for row in known) < MOSTLY * ns,
-        )  # fmt: skip
+        whole = sum(row.total_ns for kind in found.values() for row in kind)
+        every = [_kind(leaf, tuple(own), whole) for leaf, own in found.items()]
+        return cls(every=tuple(sorted(every, key=lambda kind: (-kind.share, kind.leaf))), whole_ns=whole)
 
     def explained(self, finding: Loss) -> tuple[Kind, ...]:
         """The kinds that a finding explains, the longest first."""
-        if isinstance(finding.about, Risk):
-            return ()
-        leaves = finding.fault.explains if finding.fault else frozenset({finding.about})
         late = {blame.rank for blame in finding.blames if blame.is_rank} if finding.about is Leaf.WAIT else set()
         return tuple(
             kind for kind in self.every
-            if (kind.leaf in leaves or (late and kind.rank in late)) and _on_its_ranks(finding, kind)
+            if (kind.leaf in finding.explains or (late and kind.rank in late)) and _on_its_ranks(finding, kind)
         )  # fmt: skip
 
     def claim(self, finding: Loss, step_ns: int) -> float:
@@ -88,7 +96,7 @@ class Kinds:
         A finding about work of the device, or about a risk, stands for what its own cure is expected to give; so does
         one that others explain. Work for which other ranks wait is a leaf like those of the host.
         """
-        own, cost = _expected(finding, step_ns), finding.cost_ns / max(step_ns, 1)
+        own, cost = expected_ns(finding) / max(step_ns, 1), finding.cost_ns / max(step_ns, 1)
         if isinstance(finding.about, Risk) or finding.explained_by or not self.every:
             return own
         kinds = self.explained(finding)
@@ -98,20 +106,27 @@ class Kinds:
         ]  # fmt: skip
         return max([*claims, min(own, sum(kind.share for kind in kinds))])
 
-    def curable(self, kind: Kind, findings: Sequence[Loss], step_ns: int) -> float:
-        """What can be won of a kind: by its roof, or as findings count work that need not be done."""
-        if kind.leaf not in WORK:
-            return kind.curable
-        needless = [
-            min(_expected(one, step_ns), kind.share)
-            for one in findings if next(iter(self.explained(one)), None) is kind
-        ]  # fmt: skip
-        return max([kind.curable, *needless])
+    def counting(self, findings: Iterable[Loss], step_ns: int) -> Kinds:
+        """The kinds, where of work of the device can be won, too, what findings count as work that need not be done."""
+        needless: dict[Leaf, float] = {}
+        for one in findings:
+            for kind in self.explained(one)[:1]:
+                gain = min(expected_ns(one) / max(step_ns, 1), kind.share)
+                needless[kind.leaf] = max(needless.get(kind.leaf, 0.0), gain)
+        every = (
+            replace(kind, curable=max(kind.curable, needless.get(kind.leaf, 0.0))) if kind.leaf in WORK else kind
+            for kind in self.every
+        )
+        return replace(self, every=tuple(every))
 
 
-def _expected(finding: Loss, step_ns: int) -> float:
-    """What a cure is expected to give, as such cures gave it; a part of the step."""
-    return finding.gain.expected_ns * spread_of(finding.replay).median / max(step_ns, 1)
+def _kind(leaf: Leaf, rows: tuple[JobLeaf, ...], whole_ns: int) -> Kind:
+    ns = sum(row.total_ns for row in rows)
+    known = [row for row in rows if row.curable_ns is not None]
+    return Kind(
+        leaf=leaf, rows=rows, share=ns / whole_ns, curable=sum(row.curable_ns or 0 for row in known) / whole_ns,
+        unknown=sum(row.total_ns for row in known) < MOSTLY * ns,
+    )  # fmt: skip
 
 
 def _on_its_ranks(finding: Loss, kind: Kind) -> bool:
@@ -119,29 +134,3 @@ def _on_its_ranks(finding: Loss, kind: Kind) -> bool:
     if kind.rank is None or not finding.ranks:
         return True
     return kind.rank in finding.ranks or any(blame.rank == kind.rank for blame in finding.blames)
-
-
-class LeafRoom:
-    """How much a finding can cost at most: what its ranks spend in the leaves that it explains."""
-
-    def __init__(self, spent: Mapping[int, Mapping[Leaf, int]]) -> None:
-        self._spent = spent
-
-    def most_ns(self, finding: Loss) -> int | None:
-        """Nanoseconds of a step of the rank with most of them; None for a wait, a risk, and without a device."""
-        if isinstance(finding.about, Risk) or finding.about is Leaf.WAIT or finding.endangers:
-            return None
-        leaves = finding.fault.explains if finding.fault else frozenset({finding.about})
-        own = [self._spent[rank] for rank in finding.ranks or self._spent if rank in self._spent]
-        return max((sum(sums.get(leaf, 0) for leaf in leaves) for sums in own), default=None)
-
-    def within(self, finding: Loss) -> Loss:
-        """The finding with a cost and a gain that its leaves have room for."""
-        most = self.most_ns(finding)
-        if most is None or finding.cost_ns <= most:
-            return finding
-        gain = replace(
-            finding.gain, low_ns=min(finding.gain.low_ns, most), high_ns=min(finding.gain.high_ns, most),
-            middle_ns=None if finding.gain.middle_ns is None else min(finding.gain.middle_ns, most),
-        )  # fmt: skip
-        return replace(finding, cost_ns=most, share=finding.share * most / finding.cost_ns, gain=gain)

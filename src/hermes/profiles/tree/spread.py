@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hermes.model.finding import Loss
+
 SOURCE = "docs/accuracy.md, random jobs"
 
 
@@ -44,3 +46,8 @@ def spread_of(specs: Sequence[str]) -> Spread:
         most=max(one.most for one in found),
         median=min(one.median for one in found),
     )
+
+
+def expected_ns(finding: Loss) -> float:
+    """What a cure is expected to give, as such cures gave it."""
+    return finding.gain.expected_ns * spread_of(finding.replay).median

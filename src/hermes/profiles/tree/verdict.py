@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hermes.base.message import Message, Text
@@ -12,7 +12,6 @@ from hermes.model.finding import Loss
 from hermes.model.leaf import Leaf, Part
 from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
-from hermes.model.measures import StepSplit
 from hermes.model.report import Verdict
 from hermes.model.service_measures import Requests
 from hermes.model.typical_step import JobSteps
@@ -42,41 +41,29 @@ _LINE = re.compile(r":\d+ `")
 class Grounds:
     """What a verdict rests on: the steps, the leaves of ranks and of the job, findings as planned, and who was seen.
 
-    `expected` is how many ranks the job has, None where that is not known; `noise` is the part of a step that does not
-    count. `unprofiled_ns` is the step without its profiler, where that is known. `requests` are those that an inference
-    service answered. `device`: tasks of a device were recorded.
+    `kinds` count what `problems` find needless. `expected` is how many ranks the job has, None where that is not known;
+    `noise` is the part of a step that does not count. `unprofiled_ns` is the step without its profiler, where that is
+    known. `requests` are those that an inference service answered.
     """
 
-    splits: tuple[StepSplit, ...]
+    steps: JobSteps
     times: Sequence[LeafTime]
     kinds: Kinds
     problems: tuple[Loss, ...] = ()
     expected: int | None = None
     noise: float = 0.0
-    step_ns: int = 0
     unprofiled_ns: int | None = None
     requests: tuple[Requests, ...] = ()
 
     @property
-    def steps(self) -> JobSteps:
-        """The steps of all ranks."""
-        return JobSteps(self.splits)
-
-    @property
     def device(self) -> bool:
         """Whether tasks of a device were recorded."""
-        return any(split.compute_ns is not None for split in self.splits)
+        return bool(self.steps.devices)
 
     @property
     def ranks(self) -> tuple[int, ...]:
         """The ranks that were collected."""
-        return tuple(sorted({split.rank for split in self.splits}))
-
-    @property
-    def count(self) -> int:
-        """Steps of the rank with most of them; 0 for a capture without marks."""
-        marked = Counter(split.rank for split in self.splits if split.window_kind != "capture")
-        return max(marked.values(), default=0)
+        return tuple(sorted(self.steps.ranks))
 
 
 def verdict(given: Grounds) -> Verdict:
@@ -93,7 +80,7 @@ def verdict(given: Grounds) -> Verdict:
     explained = first is not None and (first.endangers or top in given.kinds.explained(first))
     said = _loss(given, kind) if kind else _made_of(given)
     message = say_that.of(
-        size=_size(given, slowest), state=_state(given, kind), ends=None if ends is None else say_that.ends(what=ends),
+        size=_size(given), state=_state(given, kind), ends=None if ends is None else say_that.ends(what=ends),
         waits=_waits(given, top), said=said, line=_no_line(given, top) if kind else None,
         unlike=_unlike(given), device=None if given.device else say_that.NO_DEVICE,
     )  # fmt: skip
@@ -111,9 +98,7 @@ def headline(given: Grounds) -> Kind | None:
     A computation of which nobody knows what can be won is named before losses of less than a tenth.
     """
     best = _best(given)
-    largest = given.kinds.every[0]
-    curable = given.kinds.curable(best, given.problems, given.step_ns)
-    if curable < _worth(given) or (largest.unknown and curable < KNOWN.value):
+    if best.curable < _worth(given) or (given.kinds.every[0].unknown and best.curable < KNOWN.value):
         return None
     return best
 
@@ -125,7 +110,7 @@ def _worth(given: Grounds) -> float:
 
 def _best(given: Grounds) -> Kind:
     """The kind with the largest curable part."""
-    return max(given.kinds.every, key=lambda kind: given.kinds.curable(kind, given.problems, given.step_ns))
+    return max(given.kinds.every, key=lambda kind: kind.curable)
 
 
 def _typical(given: Grounds, rank: int) -> int | None:
@@ -133,18 +118,18 @@ def _typical(given: Grounds, rank: int) -> int | None:
     return split.step if split else None
 
 
-def _size(given: Grounds, slowest: StepSplit) -> Message:
+def _size(given: Grounds) -> Message:
     """How many ranks and steps, and how long a step is."""
     seen = len(given.ranks)
     part = given.expected is not None and given.expected > seen
     ranks = say_that.part_of_ranks(n=seen, expected=given.expected or 0) if part else say_that.ranks(n=seen)
-    if not given.count:
+    if not given.steps.marked:
         length = say_that.a_capture(length=given.kinds.whole_ns)
     else:
-        mean = given.kinds.whole_ns // given.count
+        mean = given.kinds.whole_ns // given.steps.marked
         typical = given.unprofiled_ns or _typical_ns(given) or mean
         uneven = abs(mean - typical) > _UNEVEN * typical
-        length = say_that.steps(n=given.count, length=typical, mean=mean if uneven else None)
+        length = say_that.steps(n=given.steps.marked, length=typical, mean=mean if uneven else None)
     return say_that.size(ranks=ranks if seen > 1 or part else None, steps=length)
 
 
@@ -159,9 +144,8 @@ def _state(given: Grounds, kind: Kind | None) -> Message | None:
     if not given.device:
         return None
     rank = kind.rank if kind and kind.rank in given.ranks and len(given.ranks) > 1 else None
-    rows = [row for row in given.times if row.leaf.part != "outside" and rank in (None, row.rank)]
-    whole = sum(row.total_ns for row in rows)
-    idle = sum(row.total_ns for row in rows if row.leaf.part == "idle") / whole if whole else 0.0
+    rows = [row for row in given.times if rank in (None, row.rank)]
+    idle = _share(rows, lambda row: row.leaf.part == "idle")
     if rank is not None:
         return say_that.idle_on(rank=rank, share=idle)
     return say_that.idle(share=idle) if idle >= MOSTLY else say_that.busy(share=1 - idle)
@@ -171,9 +155,14 @@ def _waits(given: Grounds, kind: Kind) -> Message | None:
     """How long ranks wait, and for which most, where the kind does not say so."""
     if kind.leaf is Leaf.WAIT or kind.rank is not None:
         return None
-    whole = sum(row.total_ns for row in given.times if row.leaf.part != "outside")
-    share = sum(row.total_ns for row in given.times if row.leaf is Leaf.WAIT) / whole if whole else 0.0
+    share = _share(given.times, lambda row: row.leaf is Leaf.WAIT)
     return say_that.waits(share=share, rank=_awaited(given)) if share >= KNOWN.value else None
+
+
+def _share(times: Sequence[LeafTime], which: Callable[[LeafTime], bool]) -> float:
+    """The part of the steps that some rows take."""
+    whole = sum(row.total_ns for row in times if row.leaf.part != "outside")
+    return sum(row.total_ns for row in times if which(row)) / whole if whole else 0.0
 
 
 def _awaited(given: Grounds) -> int | None:
@@ -188,17 +177,15 @@ def _awaited(given: Grounds) -> int | None:
 
 def _loss(given: Grounds, kind: Kind) -> Message:
     """The kind of leaf, how much of each step it takes, of what, and where."""
-    whole = _ns(kind)
-    ns = round(kind.share * given.kinds.whole_ns / max(given.count, 1))
-    curable = given.kinds.curable(kind, given.problems, given.step_ns)
-    named = "" if kind.leaf is Leaf.NOT_RECORDED else _largest(kind, "what", whole, _NAMED)
-    place = _largest(kind, "place", whole, MOSTLY)
+    ns = round(kind.share * given.kinds.whole_ns / max(given.steps.marked, 1))
+    named = "" if kind.leaf is Leaf.NOT_RECORDED else kind.largest("what", _NAMED)
+    place = kind.largest("place", MOSTLY)
     return say_that.loss(
-        share=kind.share, of=say_that.EACH_STEP if given.count else say_that.THE_CAPTURE, ns=ns,
+        share=kind.share, of=say_that.EACH_STEP if given.steps.marked else say_that.THE_CAPTURE, ns=ns,
         leaf=_leaf(given, kind),
         what=named or None, place=place if place and place != named else None,
         rank=kind.rank if kind.leaf is not Leaf.WAIT and len(given.ranks) > 1 else None,
-        curable=say_that.curable(share=curable) if curable < (1 - _UNEVEN) * kind.share else None,
+        curable=say_that.curable(share=kind.curable) if kind.curable < (1 - _UNEVEN) * kind.share else None,
     )  # fmt: skip
 
 
@@ -207,42 +194,30 @@ def _leaf(given: Grounds, kind: Kind) -> Text:
     if kind.leaf is Leaf.WAIT and kind.rank is not None:
         absent = None if kind.rank in given.ranks else say_that.ABSENT
         return say_that.wait_for(rank=kind.rank, absent=absent)
-    if kind.leaf is Leaf.NOT_RECORDED and (following := _largest(kind, "what", _ns(kind), _NAMED)):
+    if kind.leaf is Leaf.NOT_RECORDED and (following := kind.largest("what", _NAMED)):
         return say_that.not_recorded(following=following)
     return kind.leaf.message
-
-
-def _largest(kind: Kind, name: str, whole_ns: int, least: float) -> str:
-    sums = Counter[str]()
-    for row in kind.rows:
-        sums[getattr(row, name)] += row.total_ns
-    said, ns = sums.most_common(1)[0]
-    return said if ns >= least * whole_ns else ""
 
 
 def _made_of(given: Grounds) -> Message:
     """What most of the steps is, and how close its largest kind is to what the chip attains."""
     kinds = given.kinds.every[:_SHOWN]
     parts = [
-        say_that.part(share=kind.share, leaf=kind.leaf.message, what=_largest(kind, "what", _ns(kind), _NAMED) or None)
+        say_that.part(share=kind.share, leaf=kind.leaf.message, what=kind.largest("what", _NAMED) or None)
         for kind in kinds if kind.share >= WORTH.value
     ]  # fmt: skip
     top, attained = kinds[0], None
     if top.leaf.part == "compute" and given.device:
         known = [row for row in top.rows if row.curable_ns is not None]
-        ns = sum(row.total_ns for row in known)
         lost = sum(row.curable_ns or 0 for row in known)
-        attained = say_that.attained(share=1 - lost / ns) if ns >= MOSTLY * _ns(top) else say_that.NO_ROOF
-    place = _largest(top, "place", _ns(top), MOSTLY)
+        attained = say_that.NO_ROOF if top.unknown else say_that.attained(
+            share=1 - lost / sum(row.total_ns for row in known)
+        )  # fmt: skip
     best = _best(given)
-    worth = given.kinds.curable(best, given.problems, given.step_ns) >= _worth(given)
     return say_that.made_of(
-        parts=parts, place=place or None, attained=attained, loss=_loss(given, best) if worth else None
-    )
-
-
-def _ns(kind: Kind) -> int:
-    return sum(row.total_ns for row in kind.rows)
+        parts=parts, place=top.largest("place", MOSTLY) or None, attained=attained,
+        loss=_loss(given, best) if best.curable >= _worth(given) else None,
+    )  # fmt: skip
 
 
 def _no_line(given: Grounds, kind: Kind) -> Message | None:

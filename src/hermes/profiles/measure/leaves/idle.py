@@ -57,6 +57,10 @@ class Parts:
     def __len__(self) -> int:
         return len(self.start)
 
+    def at(self, places: Ints | Bools) -> Parts:
+        """Those at some places, or those that a mask chooses."""
+        return Parts(**{name: getattr(self, name)[places] for name in Parts.__slots__})
+
 
 def joined(parts: list[Parts]) -> Parts:
     """All of them as one."""
@@ -230,16 +234,18 @@ def idle_parts(starts: Ints, ends: Ints, tasks: Tasks, calls: Calls, host: Host,
     queued = before | graph
     site = np.where(launched & (tasks.issue[at] != NONE), calls.innermost(tasks.issue[at]), NONE)
     late = queued & ~graph & (ends - starts > silent)
-    found = [_fixed(starts, ends, gaps, queued & ~late, Leaf.QUEUED, graph, site),
-             _fixed(starts, ends, gaps, late, Leaf.SILENT, graph, site)]  # fmt: skip
+    why = np.where(graph, _AT[How.INSIDE_GRAPH], _AT[How.BEHIND])
+    found = [_without_call(starts, ends, gaps, queued & ~late, Leaf.QUEUED, why, site),
+             _without_call(starts, ends, gaps, late, Leaf.SILENT, why, site)]  # fmt: skip
     stop = np.where(launched, np.clip(done, starts, ends), ends)
     asks = ~queued & (stop > starts)
     issuing = np.where(thread[asks] == NONE, host.main, thread[asks])
     found.append(host.doing(starts[asks], stop[asks], issuing, gaps[asks]))
     rest = ~queued & (ends > stop)
     quiet = rest & (ends - stop > silent)
-    found.append(_latencies(stop, ends, gaps, rest & ~quiet, Leaf.DISPATCH, site))
-    found.append(_latencies(stop, ends, gaps, quiet, Leaf.SILENT, site))
+    why = np.full(len(ends), _AT[How.LATENCY])
+    found.append(_without_call(stop, ends, gaps, rest & ~quiet, Leaf.DISPATCH, why, site))
+    found.append(_without_call(stop, ends, gaps, quiet, Leaf.SILENT, why, site))
     return _ended(_charged(_held(joined(found), calls), calls, busy), int(tasks.end.max()))
 
 
@@ -258,19 +264,18 @@ def _held(parts: Parts, calls: Calls) -> Parts:
     begin = np.maximum(begin, np.append(begin[:1], end[:-1]))
     some = end > begin
     copies, begin, end = copies[some], begin[some], end[some]
-    start, stop = parts.start[silent], (parts.start + parts.ns)[silent]
-    pieces, at = found_in(start, stop, begin, end)
+    quiet = parts.at(silent)
+    stop = quiet.start + quiet.ns
+    pieces, at = found_in(quiet.start, stop, begin, end)
     count = len(pieces)
     held = Parts(
-        start=pieces.start, ns=pieces.lengths, of=parts.of[silent][pieces.of],
+        start=pieces.start, ns=pieces.lengths, of=quiet.of[pieces.of],
         leaf=np.full(count, NUMBER[Leaf.BLOCKING_COPY]), how=np.full(count, _AT[How.CALL]), what=copies[at],
         site=copies[at],
     )  # fmt: skip
-    left = left_of(start, stop, begin, end)
-    rest = {name: getattr(parts, name)[silent][left.of] for name in Parts.__slots__}
-    rest.update(start=left.start, ns=left.lengths)
-    other = {name: getattr(parts, name)[~silent] for name in Parts.__slots__}
-    return joined([Parts(**other), held, Parts(**rest)])
+    left = left_of(quiet.start, stop, begin, end)
+    rest = replace(quiet.at(left.of), start=left.start, ns=left.lengths)
+    return joined([parts.at(~silent), held, rest])
 
 
 def _ended(parts: Parts, last_ns: int) -> Parts:
@@ -288,19 +293,12 @@ def _latency(
     return usual, int(np.quantile(late, 0.05)) if len(late) else 0
 
 
-def _fixed(starts: Ints, ends: Ints, gaps: Ints, which: Bools, leaf: Leaf, graph: Bools, site: Ints) -> Parts:
-    how = np.where(graph[which], _AT[How.INSIDE_GRAPH], _AT[How.BEHIND])
-    return Parts(
-        start=starts[which], ns=(ends - starts)[which], of=gaps[which],
-        leaf=np.full(int(which.sum()), NUMBER[leaf]), how=how, what=np.full(int(which.sum()), NONE), site=site[which],
-    )  # fmt: skip
-
-
-def _latencies(start: Ints, end: Ints, gaps: Ints, which: Bools, leaf: Leaf, site: Ints) -> Parts:
+def _without_call(start: Ints, end: Ints, gaps: Ints, which: Bools, leaf: Leaf, how: Ints, site: Ints) -> Parts:
+    """Parts of some gaps that are no call's: the device is behind, or late."""
     count = int(which.sum())
     return Parts(
         start=start[which], ns=(end - start)[which], of=gaps[which], leaf=np.full(count, NUMBER[leaf]),
-        how=np.full(count, _AT[How.LATENCY]), what=np.full(count, NONE), site=site[which],
+        how=how[which], what=np.full(count, NONE), site=site[which],
     )  # fmt: skip
 
 
@@ -323,7 +321,7 @@ def _charged(parts: Parts, calls: Calls, busy: Intervals) -> Parts:
     end = begin + (calls.end - calls.start)[held]
     lost = np.cumsum(covered(busy, begin, end))
     order = np.argsort(parts.start, kind="stable")
-    parts = Parts(**{name: getattr(parts, name)[order] for name in Parts.__slots__})
+    parts = parts.at(order)
     demand = np.cumsum(np.where(parts.leaf == NUMBER[Leaf.DISPATCH], parts.ns, 0))
     before = np.searchsorted(begin, parts.start + parts.ns)
     credit = np.where(before > 0, lost[np.maximum(before - 1, 0)], 0)

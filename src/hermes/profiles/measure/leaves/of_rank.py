@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -237,12 +236,13 @@ class Sites:
 
     def _said(self, lines: Ints) -> list[str]:
         """The names of places in `lines`, a frame of Python as `file:line`."""
-        return [self._told[code] if code != NONE else "" for code in lines.tolist()]
+        told = {code: self._name(code) for code in np.unique(lines).tolist()}
+        return [told[code] for code in lines.tolist()]
 
-    @cached_property
-    def _told(self) -> list[str]:
-        frames = ((name, frame_of(name)) for name in self.calls.lines)
-        return [frame.said if frame else name for name, frame in frames]
+    def _name(self, code: int) -> str:
+        name = self.calls.lines[code] if code != NONE else ""
+        frame = frame_of(name)
+        return frame.said if frame else name
 
     def place(self, calls: Ints) -> list[str]:
         """The user's line that each call lies in, else the range, else the outermost operator."""
