@@ -193,6 +193,64 @@ def test_a_capture_of_the_device_alone_has_idle_time_that_is_not_recorded() -> N
     assert found == {"other_compute": 7, "not_recorded": 7}
 
 
+def renamed(text: str, *, cell_ns: int, range_: str = "", long_call: str = "launch") -> Mapping[str, float]:
+    """By leaf how many cells it takes, where host events are ranges of a name, or calls of several cells have one."""
+    tables = draw(text, scale_ns=cell_ns)
+    in_range = (pl.col("kind") == "op") & bool(range_)
+    host_op = tables["host_op"].with_columns(
+        pl.when(in_range).then(pl.lit("mark")).otherwise("kind").alias("kind"),
+        pl.when(in_range).then(pl.lit(range_))
+        .when((pl.col("kind") == "runtime") & (pl.col("dur_ns") > cell_ns)).then(pl.lit(long_call))
+        .otherwise("name").alias("name"),
+    )  # fmt: skip
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": host_op})
+    sums = made.parts.group_by("leaf").agg(pl.col("ns").sum())
+    return {LEAVES[leaf].value: ns / cell_ns for leaf, ns in sums.iter_rows()}
+
+
+def test_a_device_that_is_silent_while_the_host_is_in_a_copying_call_waits_for_that_call() -> None:
+    text = """
+        rank0.step     [##################]
+        rank0.call     AB....CCCCCCCCCCC...
+        rank0.compute  .AA...............BB
+    """
+    found = renamed(text, cell_ns=20_000, long_call="cudaMemcpyAsync (to pageable memory)")
+    assert found == {"dispatch": 1, "other_compute": 4, "silent": 4, "blocking_copy": 11}
+    # A call that copies nothing holds nothing.
+    assert renamed(text, cell_ns=20_000) == {"dispatch": 1, "other_compute": 4, "silent": 15}
+
+
+def test_the_first_launch_of_a_kernel_that_loads_its_code_is_a_first_call() -> None:
+    text = """
+        rank0.step     [##################################]
+        rank0.call     A.BBBBBBBBBBBBBBBBBBBBBBBB.C.D.E....
+        rank0.compute  .A........................B.C.D.EEEE
+    """
+    assert renamed(text, cell_ns=50_000)["first_call"] == 24
+    # Too short to load anything, or no longer than 20 times the other launches.
+    assert "first_call" not in renamed(text, cell_ns=5_000)
+    assert "first_call" not in renamed(text.replace("BBBBBBBBBBBBBBBBBBBB.", "................BBBB."), cell_ns=300_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "leaf"),
+    [
+        ("_compile.compile_inner (dynamo_timed)", "compiling"),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "input_here"),
+        ("# my range", "not_recorded"),
+    ],
+)
+def test_a_range_is_a_call_only_where_its_name_says_what_runs_in_it(name: str, leaf: str) -> None:
+    text = """
+        rank0.step     [##################]
+        rank0.host     RRRRRRRRRRRRRR......
+        rank0.call     ..............A.....
+        rank0.compute  ...............AAAAA
+    """
+    found = renamed(text, cell_ns=10_000, range_=name)
+    assert found == {leaf: 14, "dispatch": 1, "other_compute": 5}
+
+
 # Places ---------------------------------------------------------------------------------------------------------------
 
 

@@ -121,6 +121,14 @@ def test_a_wait_is_told_as_what_the_awaited_rank_did() -> None:
     assert "not recorded, before all_to_all on rank 1 in sparse" in sentence(found)
 
 
+def test_work_for_which_the_others_wait_can_be_won_whatever_its_roof() -> None:
+    found = judged(
+        row(Leaf.MATRIX_PRODUCT, 40), row(Leaf.WAIT, 60, awaited=1), row(Leaf.MATRIX_PRODUCT, 100, rank=1, held=60)
+    )
+    assert (found.leaf, found.rank, found.awaited) == (Leaf.MATRIX_PRODUCT, 1, 1)
+    assert "100% of each step (100 ms): matrix products on rank 1; up to 30% of the time can be won" in sentence(found)
+
+
 def test_the_wait_for_a_rank_that_was_not_collected_is_the_answer() -> None:
     found = judged(row(Leaf.MATRIX_PRODUCT, 20), row(Leaf.WAIT, 80, awaited=5), expected=8)
     assert (found.leaf, found.bound) == (Leaf.WAIT, "communication")
