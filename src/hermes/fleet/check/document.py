@@ -65,7 +65,7 @@ def _finding(one: Slow) -> Finding:
 
 
 def rate(check: Check, value: float) -> str:
-    """A rate in the unit that people know, such as `612 TFLOP/s` or `3.1 GB/s`."""
+    """A rate in its usual unit, such as `612 TFLOP/s` or `3.1 GB/s`."""
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if value >= factor and (prefix != "T" or UNITS[check] == FLOPS):
             return f"{value / factor:.3g} {prefix}{'FLOP/s' if UNITS[check] == FLOPS else 'B/s'}"

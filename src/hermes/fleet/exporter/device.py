@@ -1,4 +1,4 @@
-"""One device, as its maker's tool tells of it."""
+"""One device, as its vendor's tool reports it."""
 
 from __future__ import annotations
 

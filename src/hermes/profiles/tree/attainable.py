@@ -37,7 +37,7 @@ class Attainable:
         self._lost = {name: lost[name] / whole[name] for name in lost if whole[name]}
 
     def __call__(self, leaf: Leaf, what: str, ns: int) -> int | None:
-        """Of `ns` nanoseconds in a leaf, of an operator: None where no roof is known of work of the device."""
+        """How many of `ns` nanoseconds can be won; None for work of the device whose roof is not known."""
         if leaf in _NEVER:
             return 0
         if leaf not in WORK:

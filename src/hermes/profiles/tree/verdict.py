@@ -28,7 +28,7 @@ KNOWN = Limit(value=0.1, unit="of the steps", source="docs/tree.md: unknown roof
 _UNEVEN = 0.1
 """The mean step stands beside the typical one where they differ by more than this part."""
 _NAMED, _SHOWN = 0.3, 3
-"""An operator is named that has this part of its kind; of what steps are made of, so many kinds are named."""
+"""The headline names an operator with at least this part of its kind; of a healthy job it names so many kinds."""
 _BOUNDS: dict[Part, str] = {"compute": "compute", "communication": "communication", "copy": "copy", "idle": "host"}
 _IN_PYTHON = frozenset(
     {Leaf.HOST_OPERATOR, Leaf.DISPATCH, Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY, Leaf.ALLOCATOR, Leaf.NOT_RECORDED}
@@ -95,7 +95,7 @@ def verdict(given: Grounds) -> Verdict:
 def headline(given: Grounds) -> Kind | None:
     """The kind with the largest curable part; None where no part is worth a cure.
 
-    A computation of which nobody knows what can be won is named before losses of less than a tenth.
+    The largest computation comes before losses of less than a tenth, if its roof is not known.
     """
     best = _best(given)
     if best.curable < _worth(given) or (given.kinds.every[0].unknown and best.curable < KNOWN.value):
@@ -104,7 +104,7 @@ def headline(given: Grounds) -> Kind | None:
 
 
 def _worth(given: Grounds) -> float:
-    """From what part of the steps on a kind is a loss: more than noise; a tenth is always told."""
+    """The least part of the steps that counts as a loss: more than noise, and a tenth always counts."""
     return max(WORTH.value, min(given.noise, KNOWN.value))
 
 
