@@ -21,7 +21,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live zoo contact contact-sheet judge test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc servers
+.PHONY: help demo demo-live contact-sheet judge judge-programs judge-zoo precision paper test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc servers
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -38,14 +38,6 @@ demo-live: $(VENV)/.package ## the second part of the demo alone; installs the C
 	@python=$(bin)/python; $$python -c 'import torch' 2>/dev/null || python=$(VENV)-torch/bin/python; \
 	  $(bin)/python -m hermes_testing.live_demo out/live --python $$python
 
-zoo: $(VENV)/.dev ## train programs with planted causes, compare what Hermes names and predicts; installs PyTorch
-	@$(torch_here)
-	@$(bin)/python -m bench.zoo --page docs/accuracy.md
-
-contact: $(VENV)/.dev ## capture programs as people write them, and say whether the first answer is right
-	@$(torch_here)
-	@$(bin)/python -m bench.contact
-
 SHEET ?= demo=$(demo)/job
 
 contact-sheet: $(VENV)/.dev chromium $(demo)/job/truth.json ## draw all pages of the inputs in SHEET in all their looks, as one sheet
@@ -54,7 +46,24 @@ contact-sheet: $(VENV)/.dev chromium $(demo)/job/truth.json ## draw all pages of
 judge: $(VENV)/.dev ## compare the first answer about recorded profiles with that of an expert; needs the profiles
 	@$(bin)/python -m bench.judgement --page docs/judgement.md
 
-pytest := $(bin)/python -m pytest --numprocesses $(workers) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+judge-programs: $(VENV)/.dev ## capture programs as people write them, and say whether the first answer is right
+	@$(torch_here)
+	@$(bin)/python -m bench.judgement.programs
+
+judge-zoo: $(VENV)/.dev ## train programs with planted causes and their cures, compare what Hermes names and predicts
+	@$(torch_here)
+	@$(bin)/python -m bench.judgement.zoo --page docs/accuracy.md
+
+precision: $(VENV)/.dev ## plant faults in training programs, and say whether the first culprit is right
+	@$(torch_here)
+	@$(bin)/python -m bench.precision
+
+paper: $(VENV)/.dev ## make the published cases, predict what their cures give, compare with what was published
+	@$(torch_here)
+	@$(bin)/python -m bench.paper --page docs/paper.md
+
+# One thread of Polars a worker: the workers share the cores.
+pytest := POLARS_MAX_THREADS=1 $(bin)/python -m pytest --numprocesses $(workers) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.dev chromium tsc ## run the tests but those marked slow: the loop of every day
 	@$(pytest) -m 'not slow'
@@ -89,18 +98,18 @@ docs-check: $(VENV)/.package ## say which generated pages of docs/ are out of da
 bench: $(VENV)/.dev ## measure time and memory on large inputs
 	@$(bin)/python benchmarks/run.py
 
-accuracy: $(VENV)/.dev ## plant each fault, and write how far the critical path gives it back
+accuracy: $(VENV)/.dev ## plant each fault in modelled jobs, and write how far measures and causes give it back
 	@$(bin)/python benchmarks/accuracy.py
 
 fuzz: $(VENV)/.dev ## run the coverage-guided fuzzer on each reader, a minute each
 	@$(pip) install --group fuzz
 	@mkdir -p out/fuzz
-	@for reader in ascend-text ascend-db kineto; do \
+	@for reader in ascend-text ascend-db kineto rocpd iterations; do \
 	  $(bin)/python fuzz/fuzz_reader.py --reader $$reader -max_total_time=60 -artifact_prefix=out/fuzz/$$reader- || exit 1; done
 
 clean: ## remove what was generated; .venv stays
 	@rm -rf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	@find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	@find src tests docs bench benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(demo)/job/truth.json: $(VENV)/.package $(wildcard src/hermes_testing/*.py) Makefile
 	@rm -rf $(demo)/job
@@ -162,14 +171,15 @@ chromium:
 
 # Prometheus asks exporters, and its tools check what is shipped for it. Only `make test-all` installs it; where it cannot be
 # installed the tests that need it are skipped, and the run says so. Installing starts no server. Probes are tested in
-# network namespaces, with links that firewall rules and queues make bad.
+# network namespaces, with links that firewall rules and queues make bad. Hosts of tests are reached by OpenSSH and Slurm.
 servers:
-	@if ! { command -v promtool && command -v iptables && command -v tc; } >/dev/null && [ "$$(id -u)" = 0 ] \
+	@if ! { command -v promtool && command -v iptables && command -v tc && PATH="$$PATH:/usr/sbin" command -v sshd \
+	    && PATH="$$PATH:/usr/sbin" command -v slurmctld && command -v srun; } >/dev/null && [ "$$(id -u)" = 0 ] \
 	  && command -v apt-get >/dev/null; then \
-	  echo 'installing Prometheus and tools of the network for the tests of the fleet'; \
+	  echo 'installing Prometheus, OpenSSH, Slurm and tools of the network for the tests of the fleet'; \
 	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq install --yes --no-install-recommends \
-	      prometheus prometheus-alertmanager iptables iproute2; } \
-	    </dev/null >/dev/null 2>&1 || echo 'Prometheus could not be installed: its tests will be skipped'; fi
+	      prometheus prometheus-alertmanager iptables iproute2 openssh-server slurm-wlm munge faketime; } \
+	    </dev/null >/dev/null 2>&1 || echo 'servers could not be installed: tests that need them will be skipped'; fi
 
 # TypeScript checks the types of the scripts, with the Node of a wheel: its version and its hash are in tests/web/tsc.
 # Nobody else needs either; where it cannot be installed `make test` skips that one check and says so.

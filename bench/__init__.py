@@ -1,1 +1,1 @@
-"""Benchmarks of judgement: the zoo of programs with planted causes."""
+"""Benchmarks of Hermes' answers on recorded profiles, on programs with planted causes, and on published cases."""

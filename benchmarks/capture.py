@@ -1,4 +1,4 @@
-"""The suite `capture`: what watching a step costs, in pairs of runs with and without, and what captures cost."""
+"""The suite `capture`: measures the cost of watching a step, in pairs of runs, and the cost of captures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUDGET_NS, BUDGET_SHARE, BUDGET_BYTES, BUDGET_IMPORT_NS = 15_000, 0.005, 30_000_
 
 
 def capture(bench: Bench) -> str:
-    """Bare and watched runs in turn; then one run for each level of a capture."""
+    """Run the training unwatched and watched in turn; then once for each level of a capture."""
     try:
         import torch  # noqa: F401
     except ImportError as absent:
@@ -51,7 +51,7 @@ def capture(bench: Bench) -> str:
 
 
 def _levels(bench: Bench) -> str:
-    """A capture of three steps at each level: torch.profiler's own cost."""
+    """Capture three steps at each level, to measure torch.profiler's own cost."""
     bare = _run(bench, "bare", *_LONG)
     rows = []
     for level in ("light", "standard", "full"):

@@ -1,9 +1,9 @@
-"""Trains a little and prints what a step cost, with and without capture; run by the suite `capture`.
+"""Trains a small model and prints the cost of a step, with and without capture; run by the suite `capture`.
 
     python benchmarks/capture_cost.py MODE STEPS [WIDTH]
 
-MODE is `bare`, `monitor`, or the level of a capture of three steps, with `+no-stack` behind it without stacks. Costs
-are CPU time of the stepping thread, which other work on the machine changes less than wall time.
+MODE is `bare`, `monitor`, or the level of a capture of three steps; the suffix `+no-stack` turns stacks off. Costs are
+CPU time of the stepping thread, which other work on the machine changes less than wall time.
 """
 
 from __future__ import annotations

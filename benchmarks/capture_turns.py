@@ -1,10 +1,10 @@
-"""What the hooks cost a step, in one process: watched and not in turn, a block of steps each.
+"""Measures the cost of the hooks for a step in one process: watched and unwatched in turn, a block of steps each.
 
     python benchmarks/capture_turns.py [--steps 50] [--blocks 80] [--no-loader] [--beside 4]
 
-Cost is CPU time of the stepping thread, which other work on the machine changes less than wall time: the difference of
-the medians, and of the lower quartiles, over all steps but the first of each block, in which Python adapts its code
-anew.
+The cost is CPU time of the stepping thread, which other work on the machine changes less than wall time. Printed is the
+difference of the medians, and of the lower quartiles, over all steps but the first of each block, in which Python
+adapts its code anew.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _measure(given: argparse.Namespace) -> None:
 
 
 def _training(*, loader: bool, width: int) -> Callable[[], None]:
-    """One step of a small model, some hundred microseconds of work that uses the caches."""
+    """A function that runs one step of a small model, some hundred microseconds of work that uses the caches."""
     import torch
     from torch import nn
     from torch.utils.data import DataLoader, TensorDataset
@@ -104,7 +104,7 @@ def _training(*, loader: bool, width: int) -> Callable[[], None]:
 
 
 def _switches() -> tuple[Callable[[], None], Callable[[], None]]:
-    """What puts hooks and wrappers in place, and what takes both away."""
+    """Two functions: the first installs hooks and wrappers, the second removes them."""
     import hermes.inside
 
     agent = hermes.inside._agent

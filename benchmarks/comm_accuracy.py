@@ -1,7 +1,6 @@
-"""What the measures of communication and structure say of a modelled job, beside the truth worked out by plain
-counting.
+"""Compares the measures of communication and structure of a modelled job with the truth from plain counting.
 
-The truth comes from the simulated events, not from files, and shares no code with the rooms that it measures.
+The truth comes from the simulated events, not from files, and shares no code with the measures.
 """
 
 from __future__ import annotations
@@ -11,13 +10,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from hermes.model.comm_measures import Alignment, GroupOp, LatencyFit, LinkPair, SlowRank, Stall
 from hermes.model.report import Report
+from hermes.model.step_measures import ClockOffset
+from hermes.model.structure_measures import Pipeline, RankMatrix
 from hermes_testing import Result
 from hermes_testing.profile import CommOp
 from hermes_testing.truth import compute_spans, merged, total, without
 
 Measures = Mapping[str, float | None]
-"""Nanoseconds a step by the name of the measure; None where a format does not record what it needs."""
+"""Nanoseconds a step by the name of the measure; None if a format does not record the needed data."""
 Near = Callable[[float, float], bool]
 
 NAMES = (
@@ -43,12 +45,12 @@ MOVES = {
     "slow_rank_host": "held up by one rank",
     "skewed_clocks": "clock offset",
 }
-"""The measure that a fault should move."""
+"""The measure that each fault should change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Meeting:
-    """One operation with all its members: what each saw."""
+    """One operation with all its members' begin and end times."""
 
     ops: dict[int, CommOp]
 
@@ -58,13 +60,13 @@ class _Meeting:
 
     @property
     def held(self) -> tuple[int, tuple[int, int]]:
-        """Who came last, and from when the others were there without it."""
+        """The last rank to arrive, and the times from which the others waited for it."""
         arrivals = sorted((op.start_ns, rank) for rank, op in self.ops.items())
         return arrivals[-1][1], (arrivals[-2][0], arrivals[-1][0])
 
 
 def truth(result: Result) -> Measures:
-    """What is so, from the simulated events."""
+    """The true values, from the simulated events."""
     meetings = _meetings(result)
     ranks, steps = len(result.profiles), result.job.steps
     compute = {profile.rank: compute_spans(profile) for profile in result.profiles}
@@ -90,7 +92,7 @@ def truth(result: Result) -> Measures:
 
 
 def _meetings(result: Result) -> list[_Meeting]:
-    """Operations by what they are on each rank: the how manieth of their group, or of their pair and direction."""
+    """Operations by their position on each rank: the index within their group, or within their pair and direction."""
     found: dict[tuple[object, ...], dict[int, CommOp]] = defaultdict(dict)
     for profile in result.profiles:
         counts: dict[tuple[object, ...], int] = defaultdict(int)
@@ -105,7 +107,7 @@ def _meetings(result: Result) -> list[_Meeting]:
 
 
 def _fixed(meetings: list[_Meeting], ranks: int) -> float:
-    """Every collective of all ranks at the price of the smallest."""
+    """The time of all collectives of all ranks if each cost as much as the smallest."""
     times = [
         (min(op.bytes for op in m.ops.values()), median(op.end_ns - m.begin for op in m.ops.values()))
         for m in meetings
@@ -140,7 +142,7 @@ def _excess(result: Result) -> float:
 
 
 def _stalled(result: Result) -> float:
-    """What was injected as retransmission; all members of an operation wait for one stall, so each counts once."""
+    """The injected retransmission time; all members of an operation wait for one stall, so each stall counts once."""
     kinds = [fault.kind for fault in result.job.faults]
     return sum(ns for (fault, _, _), ns in result.injected.items() if kinds[fault] == "retransmission")
 
@@ -157,35 +159,36 @@ def _bubble(result: Result, meetings: list[_Meeting], compute: Mapping[int, list
 
 
 def measured(report: Report, steps: int) -> Measures:
-    """The same from a report."""
-    talk, line, matrix = report.communication, report.structure.pipeline, report.structure.matrix
+    """The same values from a report."""
+    groups, links = report.rows(GroupOp), report.rows(LinkPair)
+    line, matrix = report.rows(Pipeline).only, report.rows(RankMatrix).only
     ranks = len(report.coverage.ranks_seen)
     spans = {metric.name: metric for metric in matrix.metrics} if matrix else {}
-    whole = sum((group.transfer_ns or 0) + (group.idle_ns or 0) for group in talk.groups)
-    hidden = sum(group.hidden_ns or 0 for group in talk.groups)
-    fits = [fit for fit in talk.fits if fit.members is not None and len(fit.members) == ranks]
-    odd = [row.unaligned_time_ns for row in talk.alignment if row.what == "operations"]
+    whole = sum((group.transfer_ns or 0) + (group.idle_ns or 0) for group in groups)
+    hidden = sum(group.hidden_ns or 0 for group in groups)
+    fits = [fit for fit in report.rows(LatencyFit) if fit.members is not None and len(fit.members) == ranks]
+    odd = [row.unaligned_time_ns for row in report.rows(Alignment) if row.what == "operations"]
     per_rank = ranks * steps
     return {
-        "wait": sum(group.wait_ns or 0 for group in talk.groups) / per_rank if spans else None,
+        "wait": sum(group.wait_ns or 0 for group in groups) / per_rank if spans else None,
         "transfer": whole / per_rank,
         "exposed transfer": (whole - hidden) / per_rank,
         "fixed cost": sum(fit.fixed_total_ns for fit in fits) / steps if fits else None,
-        "excess of the slowest link": max((link.excess_ns or 0 for link in talk.links), default=0) / steps
-        if talk.links
+        "excess of the slowest link": max((link.excess_ns or 0 for link in links), default=0) / steps
+        if links
         else None,
         "unaligned operations": sum(odd) / per_rank,
-        "stalls": sum(stall.excess_ns for stall in talk.stalls) / steps,
-        "held up by one rank": max((slow.held_ns for slow in talk.slow_ranks), default=0) / steps,
+        "stalls": sum(stall.excess_ns for stall in report.rows(Stall)) / steps,
+        "held up by one rank": max((slow.held_ns for slow in report.rows(SlowRank)), default=0) / steps,
         "bubble of the first stage": float(line.stages[0].bubble_ns) if line else 0.0,
-        "clock offset": float(max((abs(clock.offset_ns) for clock in report.clocks), default=0)),
-        "clock error": sum(2 * (group.error_ns or 0) * group.split_rows for group in talk.groups) / per_rank,
+        "clock offset": float(max((abs(clock.offset_ns) for clock in report.rows(ClockOffset)), default=0)),
+        "clock error": sum(2 * (group.error_ns or 0) * group.split_rows for group in groups) / per_rank,
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommRow:
-    """One fault in one format: the measure that should move, and the one among the others that errs most."""
+    """One fault in one format: the measure that should change, and the other measure with the largest error."""
 
     kind: str
     form: str
@@ -200,12 +203,12 @@ class CommRow:
 
 def comm_row(kind: str, form: str, well: Measures, sick: Measures, said: Measures, *, near: Near) -> CommRow:
     """The row of a fault; good when all measures that the format allows are near the truth."""
-    # Without single transfers a slow link shows as slow transfers of all.
+    # Without single transfers a slow link shows as slow transfers over all links.
     name = MOVES[kind] if said[MOVES[kind]] is not None else "transfer"
     known = {measure: value for measure, value in said.items() if value is not None and measure in NAMES}
     errors = {measure: value - (sick[measure] or 0.0) for measure, value in known.items()}
     worst = max((measure for measure in errors if measure != name), key=lambda measure: abs(errors[measure]))
-    # Leads within the clocks' error are no waits: no more can be asked of their sum.
+    # Leads within the clocks' error are no waits: the sum cannot be more exact.
     slack = {"wait": said["clock error"] or 0.0}
     all_near = all(
         near(value, sick[measure] or 0.0) or abs(errors[measure]) <= slack.get(measure, 0.0)

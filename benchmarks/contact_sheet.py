@@ -1,11 +1,11 @@
-"""Every page of several inputs as one looks at it: both themes, both languages, a desk and a phone, on one sheet.
+"""Draws every page of several inputs on one sheet: both themes, both languages, a desktop and a phone window.
 
     python benchmarks/contact_sheet.py FOLDER NAME=PATH… [--pages overview,ranks] [--themes light] [--languages zh]
                                        [--widths 390] [--whole]
 
-FOLDER gets a picture of each and `index.html` with all of them, a row a page; `sheet-NAME.png` is that sheet of one
-input as a picture. Without `--whole` a picture shows what is seen without scrolling. What a page logged as an error, or
-what is wider than the window, is told at the end, and the exit status is 1.
+FOLDER gets a picture of each page and `index.html` with all of them, a row a page; `sheet-NAME.png` is the sheet of one
+input as a picture. Without `--whole` a picture shows the part that is visible without scrolling. At the end, errors
+that pages logged and pages wider than the window are printed, and the exit status is then 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEIGHTS = {"1440": 900, "390": 844}
 _TALLEST = 6_000
 _PATIENCE_MS = 120_000
 _DRAWN_MS = 1_500
-"""After it landed the timeline still draws its tracks."""
+"""Milliseconds for which the timeline still draws its tracks after it has loaded."""
 _COMPLETE = """() => !document.querySelector("main :is(p, li).wait")
   && [...document.querySelectorAll("section.data")].every((one) => one.dataset.ready || one.querySelector(".wrong"))"""
 _REFUSED = ("Content-Security-Policy", "Content Security Policy")
@@ -57,7 +57,7 @@ class _Sheet:
 
 
 def main() -> int:
-    """Draw the sheet."""
+    """Draw the sheet, and return the exit status."""
     from playwright.sync_api import sync_playwright
 
     given = _given()
@@ -89,7 +89,7 @@ def _given() -> argparse.Namespace:
 
 @contextmanager
 def served(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """A link to a server over these, and where it is."""
+    """A link to a server started with these arguments, and the server's address."""
     command = [str(Path(sys.executable).parent / "hermes"), "serve", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -109,7 +109,7 @@ def _look_at(browser: Any, sheet: _Sheet, name: str, link: str, base: str, given
     where = ""
 
     def told(message: Any) -> None:
-        # The viewer of the timeline asks for what the policy forbids, and says so.
+        # The viewer of the timeline requests addresses that the policy forbids, and logs the refusals.
         if message.type == "error" and not any(said in message.text for said in _REFUSED):
             sheet.faults.append(f"{name} {where}: {message.text}")
 
@@ -141,7 +141,7 @@ def _look_at(browser: Any, sheet: _Sheet, name: str, link: str, base: str, given
 
 
 def _picture(browser: Any, sheet: _Sheet, name: str) -> None:
-    """The sheet of one input as one picture."""
+    """Draw the sheet of one input as one picture."""
     context = browser.new_context(viewport={"width": 2400, "height": 900})
     page = context.new_page()
     drawn = sheet.folder / f"{name}.html"

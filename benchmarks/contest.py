@@ -1,4 +1,4 @@
-"""Commands on one input, turn by turn in one run, and what is written of them."""
+"""Runs commands on one input in turns, in one run, and formats the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERMES = Path(sys.executable).with_name("hermes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrant:
-    """A command that takes part: `command(out)` and `environment(out)` for a run that may write into `out`."""
+    """A command in the contest: `command(out)` and `environment(out)` for a run that may write into `out`."""
 
     title: str
     repeats: int
@@ -30,7 +30,7 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What the runs of one entrant cost, and what is to be said of them."""
+    """The costs of one entrant's runs, and remarks on them."""
 
     title: str
     summary: Summary
@@ -39,7 +39,7 @@ class Score:
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
-    """What all suites share: the work folder, the settings, and every run so far by its title."""
+    """The state that all suites share: the work folder, the settings, and every run so far by its title."""
 
     work: Path
     inputs: Inputs
@@ -51,7 +51,7 @@ class Bench:
     _runs: int = 0
 
     def play(self, what: str, entrants: Sequence[Entrant]) -> tuple[Score, ...]:
-        """Run them all in turns; one score for each, in their order."""
+        """Run all entrants in turns; returns one score for each, in their order."""
         taken: dict[int, list[Sample]] = {}
         for place in interleave([entrant.repeats for entrant in entrants]):
             taken.setdefault(place, []).append(self._run(what, entrants[place]))
@@ -85,7 +85,7 @@ class Bench:
         )
 
     def rivals(self, peers: Sequence[Peer], path: Path) -> tuple[list[Entrant], list[str]]:
-        """The peers that could be installed, and what is to be said of those that could not."""
+        """The peers that could be installed, and remarks on the peers that could not."""
         if not self.peers:
             return [], ["The peers were not asked for."]
         found, reasons = [], []
@@ -108,7 +108,7 @@ def _rival(peer: Peer, programs: Path, path: Path, repeats: int) -> Entrant:
 
 
 def score_table(ours: Score, others: Sequence[Score]) -> str:
-    """One line each, the peers with the ratios to ours."""
+    """A table with a line for each score; peers with the ratio to Hermes."""
     rows = [_score_row(ours, ("1", "1", "1"))]
     for other in others:
         how = ratio(other.summary, ours.summary)
@@ -123,10 +123,10 @@ def _score_row(score: Score, ratios: tuple[str, str, str]) -> tuple[str, ...]:
 
 
 def verdict(what: str, *, holds: bool, measured: str) -> str:
-    """One line on a budget."""
+    """A line on a budget: whether it holds, and the measured figure."""
     return f"- {what}: {measured}, **{'met' if holds else 'MISSED'}**"
 
 
 def missed(text: str) -> int:
-    """How many budgets the text says are missed."""
+    """The number of missed budgets in the text."""
     return len(re.findall(r"\*\*MISSED\*\*", text))

@@ -1,4 +1,4 @@
-"""What the exporter costs beside a job: memory and share of a core, over two minutes with a scrape each 15 seconds.
+"""Measures the exporter's memory and CPU time beside a job, over two minutes with a scrape every 15 seconds.
 
 `python -m benchmarks.exporter [RANKS] [STEP_MS]`; without arguments eight ranks whose steps take 100 ms.
 """
@@ -17,13 +17,13 @@ from pathlib import Path
 
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control
-from hermes.inside.wire.record import FIELDS, pack
 from hermes.inside.wire.recovery import open_ring, save_and_remove
 from hermes.inside.wire.rundir import enter
+from hermes.inside.wire.step_record import FIELDS, pack
 
 SECONDS, SCRAPE_S = 120, 15
 BEFORE = 2500
-"""Steps that the job has behind it: its rings are full."""
+"""Steps that the job has done before: its rings are full."""
 
 
 def main(ranks: int, step_ms: float) -> None:
@@ -31,7 +31,9 @@ def main(ranks: int, step_ms: float) -> None:
         base = Path(place)
         (base / "shm").mkdir()
         environment = {"HERMES_SHM_DIR": str(base / "shm"), "HERMES_RUN_DIR": str(base / "jobs")}
-        job = enter(base / "jobs", "train-1-2", command=("train",), owner=process.me(), environment=environment)
+        job = enter(
+            base / "jobs", "train-1-2", command=("train",), owner=process.own_identity(), environment=environment
+        )
         control = Control.attach(job.segment, job=job.id)
         rings = [open_ring(job, rank, {"rank": rank, "world": ranks}) for rank in range(ranks)]
         for rank in range(ranks):

@@ -1,4 +1,4 @@
-"""Loads one trace with HTA and asks for its temporal breakdown; runs in the environment of HTA, not in ours."""
+"""Loads one trace with HTA and computes HTA's temporal breakdown; runs in the environment of HTA, not of Hermes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 
 def main(path: str) -> int:
-    """Print what it took; 1 when the breakdown fails, which must not look like an answer."""
+    """Print the times; 1 when the breakdown fails, which must not look like an answer."""
     from hta.trace_analysis import TraceAnalysis  # type: ignore[import-not-found]
 
     start = time.perf_counter()

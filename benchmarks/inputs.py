@@ -1,4 +1,4 @@
-"""The inputs: large profiles repeated from real ones, and modelled jobs; made once, outside of the repository."""
+"""Makes the inputs of benchmarks outside the repository: large profiles from real ones, and modelled jobs."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ KINETO_MB = 520
 
 
 class MissingError(Exception):
-    """A suite cannot run here: what it lacks."""
+    """A suite cannot run on this machine; the text says what is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Where inputs lie or are made; `say` is told what takes time. `given` replaces an input by its name."""
+    """The places of the inputs; `say` gets messages about slow steps. `given` replaces inputs by name."""
 
     folder: Path
     given: dict[str, Path]
     say: Callable[[str], None]
 
     def ascend(self) -> Path:
-        """One rank of Ascend text, 309 MB of trace and 1.37 million events, 132 steps."""
+        """A profile of one rank as Ascend text: a trace of 309 MB with 1.37 million events, 132 steps."""
         source = SHARED / "data/ascend/alexnet_text_level2/rank0_ascend_pt"
         tail = ("--repeat", str(ASCEND_REPEATS))
         return self._repeated("ascend", "rank0_ascend_pt", "make_big_ascend.py", source, tail)
 
     def kineto_ns(self) -> Path:
-        """One rank of Kineto from an H100, 520 MB, with times in nanoseconds."""
+        """A Kineto trace of one rank on an H100, 520 MB, with times in nanoseconds."""
         return self._kineto("kineto", "h100_qwen1.5-0.5b.json.gz")
 
     def kineto_us(self) -> Path:
-        """One rank of Kineto from a V100, 520 MB, with times in whole microseconds."""
+        """A Kineto trace of one rank on a V100, 520 MB, with times in whole microseconds."""
         return self._kineto("kineto-us", "v100_resnet50_num_workers_0.json.gz")
 
     def modelled(self, form: str, *, ranks: int, steps: int) -> Path:
@@ -59,14 +59,15 @@ class Inputs:
         return self._made(name, below, (str(maker), str(source)), tail)
 
     def _made(self, name: str, below: str, maker: Sequence[str], tail: Sequence[str]) -> Path:
-        """What `python MAKER… TARGET TAIL…` makes; moved in whole, so that half of one is never measured."""
+        """The output of `python MAKER… TARGET TAIL…`; moved into place only when complete, so no half input is
+        measured."""
         done = self.folder / name
         if not done.exists():
             self.say(f"making the input {name}")
             aside = self.folder / f"{name}.partial"
             shutil.rmtree(aside, ignore_errors=True)
             aside.mkdir(parents=True)
-            # Not in our own process: a large harness would lend its size to all that it measures.
+            # In a separate process: a large harness would add its size to every measured command.
             command = [sys.executable, "-I", *maker, str(aside / below), *tail]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             aside.rename(done)
@@ -81,7 +82,7 @@ def size_of(path: Path) -> int:
 
 
 def warm(path: Path) -> None:
-    """Read it once, so that the first command measured does not alone pay for the disk."""
+    """Read the input once, so that the first measured command does not alone pay for the disk."""
     for file in [path] if path.is_file() else sorted(path.rglob("*")):
         if file.is_file():
             with file.open("rb") as stream:

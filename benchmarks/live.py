@@ -1,4 +1,4 @@
-"""The suites `turns` and `kills`: what watching costs a step on a quiet host and a busy one, and what kills lose."""
+"""The suites `turns` and `kills`: the cost of watching on a quiet and a busy host, and records lost by kills."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _ROOT = Path(__file__).resolve().parent.parent
 _TURNS = str(Path(__file__).with_name("capture_turns.py"))
 _TOLD = "COST "
 PROCESSES_A_CORE = 2
-"""How many other processes of a busy host want each core all the time."""
+"""Number of other processes on a busy host for each core, which use it all the time."""
 BUDGET_US = 10.0
-"""Of CPU for each step; more is one part in thirty of a step of 0.3 ms."""
+"""Budget in us of CPU for each step; more would be one part in thirty of a step of 0.3 ms."""
 KILL_MINUTES, KILL_SEEDS = 3, (1, 2)
 
 
 def turns(bench: Bench) -> str:
-    """The hooks on and off in turn, in one process, quiet and beside two processes a core."""
+    """Measure the hooks on and off in turn, in one process, on a quiet host and beside two processes a core."""
     try:
         import torch  # noqa: F401
     except ImportError as absent:
@@ -48,7 +48,7 @@ def turns(bench: Bench) -> str:
 
 
 def kills(bench: Bench) -> str:
-    """Rounds in which a rank, the watcher, the launcher, or all of a job are killed at a random moment."""
+    """Kill a rank, the watcher, the launcher, or the whole job at a random moment, in several rounds."""
     rows, wanting = [], 0
     for seed in KILL_SEEDS:
         program = (

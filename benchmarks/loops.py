@@ -1,10 +1,10 @@
-"""Frameworks and loops with and without `hermes run`: what a step is, what is printed, whether the bits are equal.
+"""Runs training loops of many frameworks with and without `hermes run`, and compares steps, output and bits.
 
     python benchmarks/loops.py [NAME…]
 
-Prints a row of a table for each: the line that says what a step is, records against steps, other lines of Hermes, equal
-bits, and the median of what the monitor measured of itself at the end of a step. What is
-not installed is left out. HERMES_MINDSPORE_PYTHON names the Python that has MindSpore.
+The script prints a row of a table for each loop. A row has the line that says what a step is, records against steps,
+other lines of Hermes, equal bits, and the median of the monitor's own time at the end of a step. Frameworks that are
+not installed are left out. HERMES_MINDSPORE_PYTHON names the Python that has MindSpore.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 
 import hermes
-from hermes.inside.wire.record import AT
 from hermes.inside.wire.rundir import jobs
+from hermes.inside.wire.step_record import AT
 from hermes.inside.wire.steplog import read_rows
 
 HEAD = """
@@ -210,7 +210,7 @@ _HERMES = "from hermes.cli import command; command()"
 
 
 def main(names: list[str]) -> None:
-    """A row for each loop that was named, or for all."""
+    """Print a row for each named loop, or for all loops."""
     for name, (script, steps, needs) in LOOPS.items():
         if names and name not in names:
             continue

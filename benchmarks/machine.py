@@ -1,4 +1,4 @@
-"""What the figures were measured on: processor, memory, versions, day."""
+"""Describes the machine of a measurement: processor, memory, versions, day."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGES = ("hermes-perf", "duckdb", "polars", "numpy", "pyarrow")
 
 
 def about() -> dict[str, str]:
-    """Facts by name."""
+    """The facts on the machine by name."""
     facts = {
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "processor": f"{len(os.sched_getaffinity(0))} cores of {_model()}",
@@ -40,7 +40,7 @@ def _version(package: str) -> str:
 
 
 def sentence(facts: dict[str, str]) -> str:
-    """One line for a page."""
+    """The facts as two sentences for a page."""
     packages = ", ".join(f"{package} {facts[package]}" for package in PACKAGES)
     where = f"{facts['processor']}, {facts['memory']}, {facts['system']}, load {facts['load']}"
-    return f"Measured {facts['date']} on {where}; Python {facts['python']}, {packages}."
+    return f"Measured {facts['date']} on {where}. Python {facts['python']}, {packages}."

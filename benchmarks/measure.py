@@ -1,4 +1,4 @@
-"""Runs one command as a whole process and says what it cost: time, processor, memory.
+"""Runs one command as a separate process and measures its cost: wall time, CPU time, memory.
 
 ## Traps
 
@@ -27,7 +27,7 @@ _SESSION, _RESIDENT = 3, 21
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What one run of one command cost.
+    """The cost of one run of one command.
 
     `wall_ns` from start to end; `cpu_ns` user and system time of the process and its children; `peak_bytes` the
     largest resident size of one of its processes; `together_bytes` the largest sum over all of them, sampled,
@@ -45,12 +45,13 @@ class Sample:
 
     @property
     def failed(self) -> bool:
-        """Whether the command said that it failed, or was stopped."""
+        """Whether the command reported a failure, or was stopped."""
         return self.exit_code != 0
 
 
 def _installed(environment: Mapping[str, str]) -> dict[str, str]:
-    """As where a package was installed: pip compiles modules then, and a checkout must be allowed to keep its own."""
+    """The environment of an installed package: pip compiles modules, and a checkout must be allowed to keep compiled
+    ones."""
     return {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
@@ -64,12 +65,12 @@ def measure(
 ) -> Sample:
     """Run the command to its end, or stop it after `limit_s` seconds; its output goes to `log`.
 
-    `environment` is added to our own. Raises `OSError` when the command cannot be started.
+    `environment` is added to this process's environment. Raises `OSError` when the command cannot be started.
     """
     load = os.getloadavg()[0]
     with log.open("wb") as output:
         start = time.perf_counter_ns()
-        # A session of its own: all processes of the command can be found, and stopped, by its number.
+        # In a session of its own, all processes of the command can be found, and stopped, by the session's number.
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -96,7 +97,7 @@ def measure(
 
 
 class _Sampler:
-    """Watches the processes of a session from a thread: their size together, and their time limit."""
+    """A thread that watches the processes of a session: their total size, and their time limit."""
 
     def __init__(self, session: int, *, limit_s: float) -> None:
         self.largest = 0
@@ -128,8 +129,8 @@ def resident_bytes(session: int) -> int:
         try:
             text = entry.read_text("utf-8", "replace")
         except OSError:
-            continue  # It ended while we looked.
-        # The name in brackets may hold blanks and brackets: the fields that count come after the last one.
+            continue  # The process ended meanwhile.
+        # The name in brackets may hold blanks and brackets: the needed fields come after the last bracket.
         fields = text[text.rfind(")") + 2 :].split()
         if int(fields[_SESSION]) == session:
             pages += int(fields[_RESIDENT])

@@ -1,4 +1,4 @@
-"""How fast `hermes migrate` is, and which programs of the two projects give the same losses after conversion.
+"""Measures the speed of `hermes migrate`, and which programs of two projects keep their losses after conversion.
 
     python benchmarks/migrate.py speed PROJECTS
     python benchmarks/migrate.py programs PROJECTS [--only NAME] [--timeout SECONDS]
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from hermes.base.say import say
 from hermes.migrate.api import Style, Target, Verdict, convert, scan, verify, write_beside
-from hermes.migrate.outcome import Outcome, Recorded
+from hermes.migrate.verification_outcome import Outcome, Recorded
 
 GPT = (
     "train.py --compile=False --dataset=toy --block_size=32 --batch_size=4 --n_layer=2 --n_head=2 --n_embd=32 "
@@ -69,13 +69,13 @@ PROGRAMS: list[tuple[str, str, str, str, int]] = [
 
 
 def work_s() -> float:
-    """CPU time of this process and of its children that have ended."""
+    """CPU time in s of this process and of its ended children."""
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def measured(what: str, lines: int, call: Callable[[], object]) -> None:
-    """One row of the table."""
+    """Print one row of the table."""
     worked, began = work_s(), time.perf_counter()
     call()
     cpu, wall = work_s() - worked, time.perf_counter() - began
@@ -83,7 +83,7 @@ def measured(what: str, lines: int, call: Callable[[], object]) -> None:
 
 
 def speed(projects: Path) -> None:
-    """The table of speed."""
+    """Print the table of speed."""
     print("load", os.getloadavg(), "cores", len(os.sched_getaffinity(0)))
     print("| what | lines | CPU s | wall s | CPU s per 100 lines |\n|---|---|---|---|---|")
     for name in ("nanoGPT", "pytorch-examples"):
@@ -121,7 +121,7 @@ def _quietly(command: Sequence[str]) -> None:
 
 
 def generated(lines: int, chance: random.Random) -> str:
-    """A program of about so many lines with all that scan looks at."""
+    """A generated program of about `lines` lines with all kinds of code that the scan checks."""
     body = [
         "    x = torch.ones(2, device=device).cuda()", "    torch.cuda.synchronize()", '    y = x.to("cuda:0")',
         "    loss = self.net(x).float().sum()", "    loss.backward()", "    z = torch.nn.functional.relu(x)",
@@ -134,8 +134,8 @@ def generated(lines: int, chance: random.Random) -> str:
 
 
 def programs(projects: Path, only: str, timeout_s: float) -> None:
-    """The table of programs: each style on the stand-in, and native on the CPU as it is."""
-    # time_sequence_prediction reads an array of NumPy that it wrote itself, which torch refuses unless told so.
+    """Print the table of programs: each style on the stand-in, and the native conversion on the CPU."""
+    # time_sequence_prediction reads an array of NumPy that it wrote itself, which torch refuses by default.
     os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] = "1"
     print("| program | native | shim | native on the CPU alone |\n|---|---|---|---|")
     for name, folder, prepare, command, devices in PROGRAMS:
@@ -183,7 +183,7 @@ def _said(told: Verdict) -> str:
 
 
 def _alone(source: Path, prepare: str, command: str, devices: int, timeout_s: float) -> str:
-    """Losses of the original and of the natively converted program on the CPU, each as it is."""
+    """Whether the losses of the original and of the natively converted program agree on the CPU."""
     with tempfile.TemporaryDirectory() as folder:
         before = _prepared(source, prepare, None, Path(folder) / "before")
         after = _prepared(source, prepare, Style.NATIVE, Path(folder) / "after")

@@ -1,4 +1,4 @@
-"""The page of results: how its figures are written, and its tables and blocks."""
+"""Formats the page of results: its figures, its tables and its blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["COST_HEADER", "MarkerError", "cost", "gigabytes", "replace_block", "
 
 
 def seconds(ns: int) -> str:
-    """Seconds with two decimals, three below a second."""
+    """Seconds with two decimals, or with three below one second."""
     return f"{ns / 1e9:.3f}" if ns < 1_000_000_000 else f"{ns / 1e9:.2f}"
 
 
@@ -19,12 +19,12 @@ def gigabytes(size: int) -> str:
 
 
 def times(factor: float) -> str:
-    """How many times, with one decimal."""
+    """A factor as text with one decimal, such as `2.0 x`."""
     return f"{factor:.1f} x"
 
 
 def cost(summary: Summary) -> tuple[str, str, str, str]:
-    """The four figures of a line: wall, CPU, the largest process, all processes."""
+    """The four figures of a line: wall time, CPU time, the largest process, all processes."""
     return (
         seconds(summary.wall_ns),
         seconds(summary.cpu_ns),

@@ -1,4 +1,4 @@
-"""Builds the dependency graph of a whole capture and walks its critical path; prints what that took.
+"""Builds the dependency graph of a whole capture and walks its critical path; prints the times of both.
 
 python benchmarks/path_speed.py PATH
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hermes.profiles.load import load
 from hermes.profiles.measure.path.graph import build
-from hermes.profiles.measure.path.path import Scene, covered, walk
+from hermes.profiles.measure.path.path import RankScene, covered, walk
 from hermes.store.cache import Cache
 
 TABLES = ("kernel", "comm_op", "host_op", "flow")
@@ -20,7 +20,7 @@ TOLD = "PATH "
 
 
 def main(path: str, cache: str) -> int:
-    """Reading the profile is not part of it: that is what the other suites measure."""
+    """Measure graph and path without reading the profile, which other suites measure."""
     (rank,) = load([Path(path)], Cache(Path(cache))).ranks
     kernel, comm_op, host_op, flow = (rank.table(name) for name in TABLES)
     vendor = rank.table("rank")["vendor"][0]
@@ -28,7 +28,7 @@ def main(path: str, cache: str) -> int:
     graph = build(vendor, kernel, comm_op, host_op, flow)
     built = time.perf_counter()
     first, last = int(graph.tasks.start.min()), int(graph.tasks.end.max())
-    pieces = walk(Scene(rank=rank.rank, graph=graph, arrivals={}), first, last)
+    pieces = walk(RankScene(rank=rank.rank, graph=graph, arrivals={}), first, last)
     walked = time.perf_counter()
     told = {
         "events": kernel.height + comm_op.height + host_op.height,

@@ -1,4 +1,4 @@
-"""The peers: what they are, the environment of its own that each is installed into, and how each is called."""
+"""The peers of Hermes in benchmarks: their packages, their environments, and their commands."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def _hta(programs: Path, path: Path, out: Path) -> Sequence[str]:
 
 
 MSPROF = Peer(name="msprof-analyze", version="26.2.0", shown="advisor all", command=_advisor)
-# HTA went on under another name: the last release under the old one and the newest of all are both measured.
+# HTA was renamed: the last release under the old name and the newest of all are both measured.
 HTA = Peer(name="HolisticTraceAnalysis", version="0.5.0", shown="load + temporal breakdown", command=_hta)
 HTA_RENAMED = Peer(name="traceinsight", version="0.6.1", shown="load + temporal breakdown", command=_hta)
 
 
 def install(peer: Peer, folder: Path, say: Callable[[str], None]) -> Path:
-    """The folder of programs of the peer's environment; made when it is not there.
+    """The folder of programs in the peer's environment, which is made if it does not exist.
 
     Raises `MissingError` when it cannot be installed.
     """
@@ -62,13 +62,13 @@ def install(peer: Peer, folder: Path, say: Callable[[str], None]) -> Path:
             listed = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True)
         except subprocess.CalledProcessError as broken:
             raise MissingError(f"{peer.title} could not be installed (exit {broken.returncode})") from broken
-        # Written last: it says that the environment is whole, and what is in it.
+        # This file is written last: it shows that the environment is complete, and lists its packages.
         frozen.write_text(listed.stdout, "utf-8")
     return home / "bin"
 
 
 def remark(sample: Sample) -> str:
-    """What the peer's run says of itself, when it is our script; else why it failed; else nothing."""
+    """The remark of a peer's run, if Hermes' own script runs the peer; else why the run failed; else an empty text."""
     line = next((line for line in sample.tail.splitlines() if line.startswith(RESULT)), "")
     if not line:
         return f"failed, exit {sample.exit_code}" if sample.failed else ""

@@ -1,13 +1,14 @@
-"""Random jobs with noise and one to three faults: is the first cause right, and does its range hold the gain?
+"""Tests on random jobs with one to three faults whether the first cause is right, and its range holds the gain.
 
     python benchmarks/random_jobs.py [--jobs 200] [--healthy 50] [--first 0] [--alone] [--rows FILE]
         [--made FOLDER] [--page]
 
-The truth of a gain is the same job simulated again without the fault; of stages that are uneven, with the same layers
-spread evenly, since no cure takes them away. Each job is written, read and analysed as one of
-a user. Rows are kept in FILE, one a line, so that a run that was cut off goes on; captures in FOLDER, if one is given,
-so that the next run need not simulate them again. Jobs from another first number on were not looked at while ranges
-were mended; `--alone` leaves out those of several faults. Nothing here is timed.
+The true gain comes from the same job simulated without the fault; for uneven stages, with the same layers spread
+evenly, since no fix removes layers. Every layout has some exposed communication; if the simulation without faults has
+more of it than the largest fault costs, exposed communication is accepted as the first cause as well. Each job is
+written, read and analysed like a user's job. Rows are kept in FILE, one a line, so an interrupted run can go on.
+Captures are kept in FOLDER, if given, so the next run need not simulate them again. Jobs from another first number on
+were not used while ranges were corrected; `--alone` leaves out jobs with several faults. No times are measured here.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "accuracy.md"
 FORMS = ("ascend-text", "ascend-db", "cuda", "rocm", "cuda", "rocm")
 RANKS, WEIGHTS = (2, 4, 8, 16, 32, 64), (45, 37, 14, 2, 1, 1)
 LEAST = 0.02
-"""A fault that costs less of the step than this is not planted by itself, and not asked for among others."""
+"""A fault that costs less of the step than this is not planted alone, and not expected among others."""
 NEAR = 0.5
-"""Of several faults the first finding is to be one that costs at least this part of what the largest does."""
+"""Of several faults the first finding must be one with at least this share of the largest fault's cost."""
 ALIKE = 0.25
-"""Exposed communication that is told within this part of what the simulation has."""
-ALONE, THREE, HELD = 0.90, 0.80, 0.80
+"""Exposed communication counts as right within this share of the simulated one."""
+ALONE, SEVERAL, HELD, NARROW, OF_A_KIND = 0.90, 0.85, 0.85, 0.5, 0.7
 
 Row = dict[str, Any]
 
 
 def main() -> int:
-    """Run what is not in the rows yet, and print or write the table; 0 when all goals are met."""
+    """Run the jobs that are not in the rows yet, and print or write the table; 0 when all goals are met."""
     given = _parser().parse_args()
     wanted = [f"job {at}" for at in range(given.first, given.first + given.jobs)]
     wanted = [name for name in wanted if not given.alone or _count(name) == 1]
@@ -69,8 +70,7 @@ def main() -> int:
     text, good = _section(found)
     sys.stdout.write(text + "\n")
     if given.page:
-        block = "fresh" if given.first else "random"
-        PAGE.write_text(replace_block(PAGE.read_text("utf-8"), block, text), "utf-8")
+        PAGE.write_text(replace_block(PAGE.read_text("utf-8"), "random", text), "utf-8")
     return 0 if good else 1
 
 
@@ -94,7 +94,7 @@ def _read(path: Path) -> Iterator[Row]:
 
 
 def _row(name: str, folder: Path, kept: Path | None = None) -> Row:
-    """One job: what was planted and what each fault costs, and what the report says first."""
+    """One job: its planted faults, the cost of each, and the first finding of the report."""
     about, made = _made(name, kept or folder)
     try:
         report = analyze(load([made], Cache(folder / "cache")))
@@ -106,7 +106,7 @@ def _row(name: str, folder: Path, kept: Path | None = None) -> Row:
 
 
 def _made(name: str, folder: Path) -> tuple[Row, Path]:
-    """What is known of a job, and the folder of its captures; made where they do not lie there yet."""
+    """The facts on a job, and the folder of its captures, which are made if they do not exist."""
     made, known = folder / name.replace(" ", "_"), folder / f"{name.replace(' ', '_')}.json"
     if known.exists() and made.exists():
         return json.loads(known.read_text("utf-8")), made
@@ -122,7 +122,7 @@ def _made(name: str, folder: Path) -> tuple[Row, Path]:
         "ranks": job.ranks,
         "noise": job.noise,
         "step_ns": length,
-        "exposed_ns": None if job.faults else _exposed(job, form),
+        "exposed_ns": _exposed(replace(job, faults=()), form),
         "faults": [
             {"kind": fault.kind, "size": fault.size, "ranks": fault.struck(ranks=job.ranks, hosts=job.hosts, pp=job.pp),
              "cost_ns": cost, "code": _code(fault.kind, form)}
@@ -168,12 +168,12 @@ def _run(job: Job, form: str) -> Result:
 
 
 def _exposed(job: Job, form: str) -> int:
-    """Communication that nothing hides, of the step that has the median of it: what the layout itself costs."""
+    """Exposed communication of the step with the median of it: the cost of the layout itself."""
     return round(median(step.exposed_ns for profile in _run(job, form).profiles for step in steps_of(profile)))
 
 
 def _planted(draw: random.Random, form: str) -> tuple[Job, list[int], int]:
-    """A job whose faults cost something; of several at least one."""
+    """A job whose faults cost time; of several faults at least one does."""
     count = _drawn(draw)
     while True:
         job = _layout(draw)
@@ -187,12 +187,12 @@ def _planted(draw: random.Random, form: str) -> tuple[Job, list[int], int]:
 
 
 def _drawn(draw: random.Random) -> int:
-    """How many faults a job has."""
+    """A random number of faults."""
     return draw.choices((1, 2, 3), (50, 25, 25))[0]
 
 
 def _count(name: str) -> int:
-    """The same of a job that is not made yet."""
+    """The number of faults of a job that is not made yet."""
     draw = random.Random(name)
     draw.choice(FORMS)
     return _drawn(draw)
@@ -213,7 +213,7 @@ def _fault(draw: random.Random, kind: FaultKind, job: Job) -> Fault:
 
 
 def _costs(job: Job, form: str) -> tuple[list[int], int]:
-    """What the step would win without each fault, and the step; by simulation alone."""
+    """The gain of removing each fault, and the step's length; by simulation alone."""
 
     whole = step_ns(_run(job, form).profiles)
     left = [
@@ -224,7 +224,7 @@ def _costs(job: Job, form: str) -> tuple[list[int], int]:
 
 
 def _cured(fault: Fault, job: Job) -> tuple[Fault, ...]:
-    """What is left of a fault when its cause is cured: of uneven stages the same layers, on all of them."""
+    """The rest of a fault after its fix: for uneven stages the same layers, on all stages."""
     if fault.kind != "pipeline_imbalance":
         return ()
     return (replace(fault, ranks=tuple(range(job.ranks)), amount=fault.amount // job.pp),)
@@ -235,12 +235,14 @@ def _code(kind: FaultKind, form: str) -> str:
 
 
 def right(row: Row) -> bool:
-    """Whether the first action is about a fault that costs about as much as any, and names its rank."""
+    """Whether the first action is about a fault among the most costly, and names its rank."""
     if not row["faults"]:
         return all(_of_layout(one, row) for one in row["found"])
     if not row["found"]:
         return False
     first, most = row["found"][0], max(fault["cost_ns"] for fault in row["faults"])
+    if row["exposed_ns"] > most and _of_layout(first, row):
+        return True
     return any(
         fault["code"] == first["code"] and fault["cost_ns"] >= NEAR * most and _named(first, fault)
         for fault in row["faults"]
@@ -248,17 +250,18 @@ def right(row: Row) -> bool:
 
 
 def _of_layout(found: Row, row: Row) -> bool:
-    """Whether a job without a fault is told of no more than what its layout costs, as the simulation has it."""
-    return found["code"] == "COM001" and abs(found["cost_ns"] - row["exposed_ns"]) <= ALIKE * row["exposed_ns"]
+    """Whether the finding only names the layout's own cost, as in the simulation without faults."""
+    exposed: int = row["exposed_ns"]
+    return bool(found["code"] == "COM001" and abs(found["cost_ns"] - exposed) <= ALIKE * exposed)
 
 
 def _named(found: Row, fault: Row) -> bool:
-    """Whether a finding names the rank that is struck, where one is."""
+    """Whether a finding names the struck rank, if the fault strikes one rank."""
     return fault["kind"] not in ON_ONE_RANK or [*found["ranks"]] == [*fault["ranks"]]
 
 
 def gains(rows: Sequence[Row]) -> Iterator[tuple[str, Row, int]]:
-    """Fault, finding and truth of every gain that was told of a fault planted by itself."""
+    """Fault, finding and true gain for every reported gain of a fault planted alone."""
     for row in rows:
         if len(row["faults"]) == 1:
             fault = row["faults"][0]
@@ -273,10 +276,13 @@ def _section(rows: Sequence[Row]) -> tuple[str, bool]:
     healthy = [row for row in rows if not row["faults"]]
     told = list(gains(rows))
     held = [one["low_ns"] <= truth <= one["high_ns"] for _, one, truth in told]
+    narrow = [one["high_ns"] - one["low_ns"] <= (one["high_ns"] + one["low_ns"]) / 2 for _, one, _ in told]
+    kinds_seen = [own for kind in EXPECTED if (own := _of_kind(kind, alone))[1]]
+    least = min(kinds_seen, key=lambda own: own[0] / own[1], default=(0, 0))
     goals = [
         ("one fault: the first action is its cause", *_score(alone), ALONE),
-        ("two faults: the first action is one of the large ones", *_score(two), THREE),
-        ("three faults: the first action is one of the large ones", *_score(three), THREE),
+        ("two faults: the first action is one of the large ones", *_score(two), SEVERAL),
+        ("three faults: the first action is one of the large ones", *_score(three), SEVERAL),
         (
             "no fault: nothing, or communication that nothing hides and no more of it than there is",
             *_score(healthy),
@@ -284,6 +290,8 @@ def _section(rows: Sequence[Row]) -> tuple[str, bool]:
         ),
         ("of these: nothing at all", sum(not row["found"] for row in healthy), len(healthy), 0.0),
         ("the range of the gain holds what the job without the fault gives", sum(held), len(held), HELD),
+        ("the range is no wider than its middle", sum(narrow), len(narrow), NARROW),
+        ("the kind of fault that is told least", *least, OF_A_KIND),
     ]
     head = table(
         ("what", "good", "share", "goal"),
@@ -308,15 +316,19 @@ def _score(rows: Sequence[Row]) -> tuple[int, int]:
     return sum(map(right, rows)), len(rows)
 
 
+def _of_kind(kind: str, alone: Sequence[Row]) -> tuple[int, int]:
+    """How many jobs with only this fault are right, and how many there are."""
+    return _score([row for row in alone if row["faults"][0]["kind"] == kind])
+
+
 def _kind(kind: str, alone: Sequence[Row], told: Sequence[tuple[str, Row, int]]) -> tuple[str, ...]:
-    own = [row for row in alone if row["faults"][0]["kind"] == kind]
+    right_ones, jobs = _of_kind(kind, alone)
     mine = [(one, truth) for of, one, truth in told if of == kind]
     held = sum(one["low_ns"] <= truth <= one["high_ns"] for one, truth in mine)
     ratio = f"{median(one['expected_ns'] / truth for one, truth in mine):.2f}" if mine else "-"
     widths = [one["high_ns"] / one["low_ns"] for one, _ in mine if one["low_ns"]]
     usual, widest = (f"{median(widths):.1f}", f"{max(widths):.1f}") if widths else ("-", "-")
-    first = sum(map(right, own))
-    return f"`{kind}`", str(len(own)), str(first), str(len(mine)), str(held), ratio, usual, widest
+    return f"`{kind}`", str(jobs), str(right_ones), str(len(mine)), str(held), ratio, usual, widest
 
 
 def _missed(row: Row) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# As a script only this folder is on the path: the package that it is part of lies above.
+# A script has only its own folder on the path: the package that it is part of lies above.
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.contest import HERMES, Bench, missed  # noqa: E402
@@ -31,13 +31,13 @@ LACKING = "Not measured: "
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the suites asked for; 1 when one broke, 2 when Hermes is not installed. A missed budget is only said."""
+    """Run the requested suites; 1 when one broke, 2 when Hermes is not installed. A missed budget is only printed."""
     given = _parser().parse_args(arguments)
     if not HERMES.exists():
         print(f"{HERMES} is not there: install the project into this Python first", file=sys.stderr)
         return 2
     wanted = given.suites or list(SUITES)
-    # Without the peers half of the figures would vanish from the page that everybody reads.
+    # Without the peers, half of the figures would vanish from the public page.
     page = given.out or (PAGE if given.peers else None)
     if page:
         _write(page, dict.fromkeys(wanted, ""), dry=True)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in wanted:
         facts = about()
         texts[name] = _suite(bench, name)
-        # After each suite, so that one that breaks does not take the others with it.
+        # Written after each suite, so that a suite that breaks does not lose the others' results.
         _keep(bench.work, facts, texts, bench.samples)
         if page and not texts[name].startswith(LACKING):
             _write(page, {name: f"{sentence(facts)}\n\n{texts[name]}"})
@@ -125,7 +125,7 @@ def _keep(work: Path, facts: dict[str, str], texts: dict[str, str], samples: lis
 
 
 def _write(page: Path, texts: dict[str, str], *, dry: bool = False) -> None:
-    """Put the texts into their blocks; `dry` only finds out whether all blocks are there, before hours of work."""
+    """Put the texts into their blocks; `dry` only checks that all blocks exist, before hours of work."""
     text = page.read_text("utf-8")
     for name, result in texts.items():
         text = replace_block(text, name, result)

@@ -1,8 +1,8 @@
-"""How the analysis grows with ranks: the map on one and two processes, and the reduce of measures of modelled ranks.
+"""Measures how the analysis grows with ranks: reading on one and two processes, and reducing modelled ranks' measures.
 
-`python benchmarks/scale.py reduce 1 64 1024` measures 16 modelled ranks once, relabels what they sent as so many ranks
-(copies of the job beside each other, with one group over all of them), and reduces that, each size in a process of its
-own. `python benchmarks/scale.py map` measures 64 modelled ranks on one process and on two, in turn.
+`python benchmarks/scale.py reduce 1 64 1024` measures 16 modelled ranks once, relabels their messages as the given
+number of ranks (copies of the job beside each other, with one group over all of them), and reduces these, each size in
+a process of its own. `python benchmarks/scale.py map` measures 64 modelled ranks on one process and on two, in turn.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ from pathlib import Path
 
 import polars as pl
 
-from hermes.base.members import packed
+from hermes.base.number_ranges import packed
+from hermes.model.compute_measures import OperatorCost
+from hermes.model.leaf_time import LeafTime
 from hermes.profiles.engines.choose import engine_of
 from hermes.profiles.load import load
-from hermes.profiles.measure.communication.arrivals import identity
+from hermes.profiles.measure.communication.last_arrivals import identity
 from hermes.profiles.pipeline import analyze as pipeline
 from hermes.profiles.pipeline.analyze import analyze
-from hermes.profiles.pipeline.combine import combine
-from hermes.profiles.pipeline.coverage import coverage
+from hermes.profiles.pipeline.combine_ranks import combine
+from hermes.profiles.pipeline.coverage import certainty, coverage
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.rank_exchange import RankExchange
 from hermes.profiles.pipeline.rank_measures import RankMeasures
 from hermes.profiles.pipeline.rank_outline import RankOutline
+from hermes.profiles.tree.attainable_gain import AttainableGain
+from hermes.profiles.tree.leaves_of_job import job_tree
 from hermes.store.cache import Cache
-from hermes.store.rows import dumps, loads
+from hermes.store.serialize_rows import dumps, loads
 from hermes_testing import Job, generate
 
 JOBS = {
@@ -47,17 +51,18 @@ Sent = tuple[RankOutline, RankMeasures, RankExchange]
 
 
 def sent(job: Path, cache: Path) -> list[bytes]:
-    """What each rank of a modelled job sends, one after the other: its outline, its measures, its exchange."""
+    """The messages of each rank of a modelled job, in order: its outline, its measures, its exchange."""
     loaded = load([job], Cache(cache))
     with engine_of() as engine:
         met = pipeline.outlined(loaded, engine)
         measured, exchanged = pipeline._second_round(loaded, met, engine)
-    outlines = [pipeline._outline(rank) for rank in loaded.ranks]
+    outlines = [pipeline.outline_of(rank) for rank in loaded.ranks]
     return [dumps(part) for one in zip(outlines, measured, exchanged, strict=True) for part in one]
 
 
 def simulated(told: list[bytes], ranks: int) -> Iterator[Sent]:
-    """So many ranks: copies of the job side by side, the largest group of each joined into one of all ranks."""
+    """Messages of `ranks` ranks: copies of the job side by side, with the largest group of each joined into one of all
+    ranks."""
     for number in range(ranks):
         copy, place = divmod(number, len(told) // 3)
         outline, measured, exchanged = map(loads, told[3 * place : 3 * place + 3])
@@ -94,6 +99,10 @@ def _moved(one: Sent, by: int, ranks: int) -> Sent:
         reported=_shifted(exchanged.reported, by),
         traffic=exchanged.traffic.with_columns(renamed) if exchanged.traffic is not None else None,
         wait=replace(exchanged.wait, rank=rank) if exchanged.wait else None,
+        leaves=tuple(
+            replace(row, rank=rank, awaited=None if row.awaited is None else row.awaited + by)
+            for row in exchanged.leaves
+        ),
     )
     return moved, replace(measured, rank=rank, rows=rows), told
 
@@ -112,7 +121,7 @@ def _row(row: object, rank: int, by: int) -> object:
 def reduced(ranks: int, kept: Path) -> dict[str, float]:
     """Time and memory of the reduce alone, in this process."""
     told = [bytes(line) for line in kept.read_bytes().split(b"\n") if line]
-    # As in the pipeline, what the first round told is let go of before the second comes.
+    # As in the pipeline, the messages of the first round are released before the second comes.
     outlines = [outline for outline, _, _ in simulated(told, ranks)]
     begin, busy = time.perf_counter(), time.process_time()
     job = JobOutline(outlines)
@@ -125,10 +134,12 @@ def reduced(ranks: int, kept: Path) -> dict[str, float]:
         exchanged.append(beside)
     before = _resident_mb()
     begin, busy = time.perf_counter(), time.process_time()
-    found = combine(job, measured, exchanged)
     notes = list(job.doubts)
-    found.measures(job, coverage(job, notes), notes)
+    found = combine(job, measured, exchanged, certainty(coverage(job, notes), notes))
+    combined = time.process_time()
+    job_tree(found.rows(LeafTime), AttainableGain(found.rows(OperatorCost), 0.8))
     return {
+        "of_it_tree": time.process_time() - combined,
         "ranks": ranks,
         "seconds": first + time.perf_counter() - begin,
         "cpu_seconds": met + time.process_time() - busy,
@@ -144,7 +155,7 @@ def _resident_mb() -> float:
 
 
 def mapped(job: Path, repeats: int) -> None:
-    """The whole analysis of the modelled ranks, from files, on one process and on two."""
+    """Measure the whole analysis of the modelled ranks, from files, on one process and on two."""
     times: dict[str, list[float]] = {"processes of one core": [], "of two": []}
     for turn in range(repeats):
         for name, jobs in (("processes of one core", 1), ("of two", 2)):
@@ -163,7 +174,7 @@ def mapped(job: Path, repeats: int) -> None:
 
 
 def main() -> None:
-    """See the module."""
+    """Run `reduce` or `map`, as the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["map", "reduce", "reduce-one"])
     parser.add_argument("sizes", nargs="*", type=int)
@@ -183,14 +194,14 @@ def main() -> None:
         mapped(job, given.repeats)
         return
     kept.write_bytes(b"\n".join(sent(job, given.work / "cache")))
-    print("| ranks | reduce, s | CPU s | peak GB | of the ranks' measures, GB | ms a rank |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    print("| ranks | reduce, s | CPU s | of it the tree | peak GB | of the ranks' measures, GB | ms a rank |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for size in given.sizes or SIZES:
         command = [sys.executable, __file__, "reduce-one", str(size), "--work", str(given.work)]
         row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         print(
-            f"| {size:,} | {row['seconds']:.2f} | {row['cpu_seconds']:.2f} | {row['peak_mb'] / 1e3:.2f} "
-            f"| {row['before_mb'] / 1e3:.2f} | {1e3 * row['cpu_seconds'] / size:.2f} |",
+            f"| {size:,} | {row['seconds']:.2f} | {row['cpu_seconds']:.2f} | {row['of_it_tree']:.2f} "
+            f"| {row['peak_mb'] / 1e3:.2f} | {row['before_mb'] / 1e3:.2f} | {1e3 * row['cpu_seconds'] / size:.2f} |",
             flush=True,
         )
     print(f"the largest rank sends {row['largest_kb']:.0f} KB")

@@ -1,4 +1,4 @@
-"""The suites: which commands on which inputs, and the budgets that they are held against."""
+"""The benchmark suites: their commands, their inputs, and the budgets that results are compared with."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from benchmarks.summary import Summary, ratio
 GROWTH_STEPS = (100, 200, 400)
 RANKS = (1, 8, 64)
 RANK_STEPS = 4
-# By how much the cost of what is added may rise from the first doubling to the second: halfway between a linear
-# cost, which gives 1, and a quadratic one, which gives 2. Single runs on a busy machine are too noisy for less.
+# Limit on the growth of the additional cost from the first doubling to the second: halfway between a linear cost, which
+# gives 1, and a quadratic one, which gives 2. Single runs on a busy machine are too noisy for less.
 LINEAR = 1.5
 STARTUP_RUNS = 11
 EVENTS_PER_S = 300_000
@@ -28,13 +28,13 @@ _TOLD = "PATH "
 
 
 def ascend(bench: Bench) -> str:
-    """The large Ascend profile against msprof-analyze."""
+    """Compare Hermes with msprof-analyze on the large Ascend profile."""
     path = bench.inputs.ascend()
     return _against(bench, "ascend", path, (MSPROF,), faster=15, limit_bytes=500_000_000)
 
 
 def kineto(bench: Bench) -> str:
-    """The large Kineto traces against HTA; the budget of speed is set on the first."""
+    """Compare Hermes with HTA on the large Kineto traces; the speed budget is for the first trace."""
     parts = []
     for name, path, faster in (
         ("H100, times in nanoseconds", bench.inputs.kineto_ns(), 15),
@@ -76,7 +76,7 @@ def _sound(score: Score) -> bool:
 
 
 def second_run(bench: Bench) -> str:
-    """The same inputs again, with the cache that the first run left."""
+    """Analyse the same inputs again, with the cache that the first run left."""
     rows, lines = [], []
     for name, path in _largest(bench):
         cache = bench.work / "runs" / f"cache-{name}"
@@ -95,7 +95,7 @@ def second_run(bench: Bench) -> str:
 
 
 def _largest(bench: Bench) -> list[tuple[str, Path]]:
-    """The large inputs where they can be had, else a modelled job."""
+    """The large inputs if they exist, else a modelled job."""
     found = []
     for name, make in (("ascend", bench.inputs.ascend), ("kineto", bench.inputs.kineto_ns)):
         try:
@@ -111,7 +111,7 @@ def _emptied(cache: Path) -> Path:
 
 
 def growth(bench: Bench) -> str:
-    """One rank, the capture one, two and four times as long."""
+    """Analyse one rank with captures of one, two and four times the length."""
     parts = []
     for form in ("ascend-text", "kineto"):
         paths = [bench.inputs.modelled(form, ranks=1, steps=steps) for steps in GROWTH_STEPS]
@@ -122,14 +122,14 @@ def growth(bench: Bench) -> str:
 
 
 def ranks(bench: Bench) -> str:
-    """One, eight and sixty-four ranks of the same length."""
+    """Analyse one, eight and sixty-four ranks of the same length."""
     paths = [bench.inputs.modelled("ascend-text", ranks=count, steps=RANK_STEPS) for count in RANKS]
     labels = [f"ascend-text, {count} rank{'s' if count > 1 else ''}" for count in RANKS]
     return _series(bench, paths, labels, RANKS, unit="rank")
 
 
 def _series(bench: Bench, paths: Sequence[Path], labels: Sequence[str], amounts: Sequence[float], *, unit: str) -> str:
-    """A table of growing inputs with what each further unit cost, and whether that stays the same."""
+    """A table of growing inputs with the cost of each further unit, and whether that cost stays the same."""
     for path in paths:
         warm(path)
     pairs = zip(paths, labels, strict=True)
@@ -149,14 +149,14 @@ def _series(bench: Bench, paths: Sequence[Path], labels: Sequence[str], amounts:
 
 
 def further_cost(amounts: Sequence[float], summaries: Sequence[Summary]) -> list[float]:
-    """CPU seconds for one more of what the amounts count, from each amount to the next."""
+    """CPU seconds for one more unit, from each amount to the next."""
     costs = [summary.cpu_ns / 1e9 for summary in summaries]
     stretches = zip(amounts, amounts[1:], costs, costs[1:], strict=False)
     return [(dearer - cheaper) / (more - less) for less, more, cheaper, dearer in stretches]
 
 
 def startup(bench: Bench) -> str:
-    """How long it takes until Hermes says anything."""
+    """Measure the time until Hermes prints anything."""
     commands = {"hermes --help": (str(HERMES), "--help"), "hermes --version": (str(HERMES), "--version")}
     entrants = [Entrant(title=title, repeats=STARTUP_RUNS, command=_always(given)) for title, given in commands.items()]
     scores = bench.play("startup", entrants)
@@ -170,7 +170,7 @@ def startup(bench: Bench) -> str:
 
 
 def path(bench: Bench) -> str:
-    """The dependency graph and the critical path of whole captures, events a second."""
+    """Measure the dependency graph and the critical path of whole captures, in events a second."""
     script = str(Path(__file__).with_name("path_speed.py"))
     rows, lines = [], []
     for name, trace in _largest(bench):

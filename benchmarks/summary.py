@@ -1,4 +1,4 @@
-"""Several runs of one command as one line, and two such lines as a ratio."""
+"""Summarises several runs of one command in one line, and compares two such lines as a ratio."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Summary:
 
 
 def summarise(samples: Sequence[Sample]) -> Summary:
-    """One line for the runs of a command. Raises `ValueError` when there is none."""
+    """The summary of a command's runs. Raises `ValueError` when there is none."""
     if not samples:
         raise ValueError("there is no run to sum up")
-    # A failed run may be short: it must never pull a median down unseen.
+    # A failed run may be short: it must never lower a median unseen.
     wrong = next((sample.exit_code for sample in samples if sample.failed), 0)
     return Summary(
         runs=len(samples),
@@ -44,7 +44,7 @@ def summarise(samples: Sequence[Sample]) -> Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """How many times more a peer needs than we do."""
+    """How many times more a peer needs than Hermes."""
 
     wall: float
     cpu: float
@@ -52,7 +52,7 @@ class Ratio:
 
 
 def ratio(peer: Summary, ours: Summary) -> Ratio:
-    """The peer's cost divided by ours, memory by all processes together."""
+    """The peer's cost divided by Hermes' cost, memory by all processes together."""
     return Ratio(
         wall=peer.wall_ns / ours.wall_ns,
         cpu=peer.cpu_ns / ours.cpu_ns,
@@ -61,6 +61,6 @@ def ratio(peer: Summary, ours: Summary) -> Ratio:
 
 
 def interleave(repeats: Sequence[int]) -> tuple[int, ...]:
-    """The order of runs of several commands by their places: round after round, so that all meet the same machine."""
+    """The order of runs of several commands by their places: round after round, so that all run under the same load."""
     rounds = range(max(repeats, default=0))
     return tuple(place for done in rounds for place, wanted in enumerate(repeats) if done < wanted)

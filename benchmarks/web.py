@@ -1,11 +1,11 @@
-"""How quick the web app is, in Chromium: first content, pages, tables of a million rows, What-if, many ranks.
+"""Measures the speed of the web app in Chromium: first content, pages, tables of a million rows, What-if, many ranks.
 
     python benchmarks/web.py ASCEND_SET [--work FOLDER] [--docs docs/benchmarks.md] [--chromium PATH]
 
 ASCEND_SET is the 309 MB set that `../shared/tools/make_big_ascend.py` makes; jobs of 64 and 1024 ranks are generated in
-the work folder. Every input is analysed once before, so that its tables and its analysis are in the cache, as they are
-for whoever looks twice. Times are what a person waits for: from the click, the key or the command until the page has
-drawn what was asked for, told by a script inside the page that looks at every frame.
+the work folder. Every input is analysed once before, so its tables and its analysis are in the cache, as at a user's
+second visit. Times are a person's waiting times: from the click, the key or the command until the page has drawn the
+requested content. A script inside the page measures the times and checks every frame.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import machine
 from benchmarks.page import replace_block, table
-from hermes.web.front import PAGES
+from hermes.web.page_server import PAGES
 
 _REPEATS = 5
 _EXPORTS = 3
 _PATIENCE_MS = 120_000
 _Input = tuple[str, Callable[[], Path], Callable[[Any], Iterator[tuple[str, str]]]]
-"""What it is called, where it is, and what is measured on it beside its first content."""
+"""The name of an input, its path, and the measurements on it beside its first content."""
 
-# Looks after every frame, so that a time is until something was drawn, and never less.
+# The script checks after every frame, so a time lasts until something was drawn, and never less.
 _UNTIL = """async () => {{
   const began = performance.now();
   {act};
@@ -46,7 +46,7 @@ _UNTIL = """async () => {{
     if (performance.now() - began > {patience}) throw new Error("never drawn");
   }}
 }}"""
-# Since the page was asked for.
+# Milliseconds since the page was requested.
 _DRAWN = """() => new Promise((done) => {
   const look = () => (document.querySelector(".verdict h1") ? done(performance.now()) : requestAnimationFrame(look));
   look();
@@ -91,7 +91,7 @@ def _rows(inputs: Sequence[_Input], chromium: str) -> Iterator[tuple[str, str]]:
         for name, made, looks in inputs:
             path = made()
             with _opened(browser, path):
-                pass  # Now its analysis is kept.
+                pass  # From here on the analysis is in the cache.
             commands = [_begun(browser, path) for _ in range(_REPEATS)]
             yield f"{name}: from the command to the first content of Overview", _seconds(*commands)
             with _opened(browser, path) as (page, base):
@@ -104,7 +104,7 @@ def _rows(inputs: Sequence[_Input], chromium: str) -> Iterator[tuple[str, str]]:
 
 
 def job(work: Path, ranks: int) -> Path:
-    """A generated job of so many ranks, made once."""
+    """A generated job of `ranks` ranks, made once."""
     from hermes_testing import Job, generate
 
     folder = work / f"job{ranks}"
@@ -113,7 +113,7 @@ def job(work: Path, ranks: int) -> Path:
 
 @contextmanager
 def _opened(browser: Any, path: Path) -> Iterator[tuple[Any, str]]:
-    """Overview in a new browser over a new server, as soon as its first content is there."""
+    """The page Overview in a new browser over a new server, as soon as its first content is there."""
     command = [str(Path(sys.executable).parent / "hermes"), "serve", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
@@ -137,7 +137,7 @@ def _begun(browser: Any, path: Path) -> float:
 
 
 def _exported(path: Path) -> tuple[str, str]:
-    """The whole timeline as a file for Perfetto."""
+    """The time and size of the whole timeline as a file for Perfetto."""
     with tempfile.TemporaryDirectory() as folder:
         command = [str(Path(sys.executable).parent / "hermes"), "export", str(path)]
         command += ["--perfetto", str(Path(folder) / "out.pftrace")]
@@ -157,13 +157,13 @@ def _reopened(page: Any, base: str) -> float:
 
 
 def _until(page: Any, act: str, done: str) -> float:
-    """Seconds from an action until the page shows what it asked for."""
+    """Seconds from an action until the page shows the requested content."""
     page.wait_for_load_state("networkidle")
     return float(page.evaluate(_UNTIL.format(act=act, done=done, patience=_PATIENCE_MS))) / 1e3
 
 
 def _clicked(page: Any, name: str) -> float:
-    """A page by its link, until nothing in it waits."""
+    """Seconds from a click on a page's link until nothing in the page waits."""
     there = f"document.querySelector('main').dataset.page === '{name or 'overview'}'"
     act = f"document.querySelector('nav a[href=\"/{name}\"]').click()"
     return _until(page, act, f"{there} && !document.querySelector('main :is(p, li).wait')")
@@ -219,7 +219,7 @@ _TABLE_ACTS = {
 
 
 def _changed(page: Any) -> Iterator[tuple[str, str]]:
-    """What-if: until the step is there, until its changes are, and one change more."""
+    """Measure What-if: until the step is there, until its changes are there, and for one more change."""
     page.locator("nav a[href='/']").click()
     first = _until(
         page, "document.querySelector('nav a[href=\"/whatif\"]').click()",
@@ -243,7 +243,7 @@ def _many(page: Any) -> Iterator[tuple[str, str]]:
 
 
 def _seconds(*values: float) -> str:
-    """One time, or the median and the largest of several."""
+    """One time as text, or the median and the largest of several."""
     return f"{values[0]:.2f}" if len(values) == 1 else f"{median(values):.2f} (at most {max(values):.2f})"
 
 

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that repeat the code: tables, rules, cases, commands; `--check` only compares."""
+"""Writes the pages of docs/ that are generated from the code: tables, rules, commands; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import click
 
 from hermes.base.limits import LIMITS
 from hermes.cli.app import app
-from hermes.cli.exits import ANY as ANY_COMMAND
-from hermes.cli.exits import ENDED, rows_of
-from hermes.fleet.api import families
+from hermes.cli.exit_codes import ANY as ANY_COMMAND
+from hermes.cli.exit_codes import ENDED, rows_of
+from hermes.fleet.api import metric_families
 from hermes.knowledge import cases
 from hermes.knowledge.cases import Case
 from hermes.model.declare import Column as Field
@@ -25,7 +25,7 @@ from hermes.model.limit import Limit
 from hermes.model.symptom import ANY, Symptom, symptoms
 from hermes.model.tables import TABLES, Column, Table
 from hermes.profiles.measure import load_all
-from hermes.profiles.rules import ALL
+from hermes.profiles.rules import ALL, MODULES, modules_of
 from hermes.profiles.rules.rule import Rule
 
 DOCS = Path(__file__).resolve().parent
@@ -88,7 +88,7 @@ def pages() -> dict[str, str]:
 
 
 def stale() -> list[str]:
-    """The pages that differ from what the code says, are missing, or belong to a rule that is gone."""
+    """The pages that differ from the generated text, are missing, or belong to a removed rule."""
     made = pages()
     there = {f"{folder}/{path.name}" for folder in ("rules", "cases") for path in (DOCS / folder).glob("*.md")}
     wrong = [name for name, text in made.items() if not (DOCS / name).exists() or _read(name) != text]
@@ -109,7 +109,7 @@ def write() -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """`--check` prints the stale pages and returns 1 if there are any; without it they are written."""
+    """With `--check`, print the stale pages and return 1 if there are any; without it, write them."""
     if arguments == ["--check"]:
         wrong = stale()
         sys.stdout.writelines(f"docs/{name} is out of date: run `make docs`\n" for name in wrong)
@@ -142,7 +142,7 @@ def _column(column: Column) -> str:
 
 
 def _rules() -> str:
-    rows = "\n".join(f"| [{rule.code}]({rule.code}.md) | {rule.state} | {_title(rule)} |" for rule in ALL)
+    rows = "\n".join(f"| [{rule.code}]({rule.code}.md) | {', '.join(rule.states)} | {_title(rule)} |" for rule in ALL)
     return f"# Rules\n\n{_RULES}\n\n| rule | state | what it finds |\n|---|---|---|\n{rows}"
 
 
@@ -152,15 +152,24 @@ def _title(rule: Rule) -> str:
 
 def _rule(rule: Rule) -> str:
     _, _, body = rule.page.strip().partition("\n")
-    module = sys.modules[rule.function.__module__]
-    own = dict.fromkeys(value for value in vars(module).values() if isinstance(value, Limit))
+    module = next(one for one in MODULES if one.__doc__ == rule.page)
+    every = [value for own in modules_of(module) for value in vars(own).values()]
+    own = dict.fromkeys(value for value in every if isinstance(value, Limit))
     limits = "\n".join(map(_limit, own))
-    source = f"src/{module.__name__.replace('.', '/')}.py"
+    source = f"src/{module.__name__.replace('.', '/')}{'' if hasattr(module, '__path__') else '.py'}"
     return (
-        f"# {rule.code}: {_title(rule)}\n\nState: [{rule.state}](../evidence/trust.md).\n\n{body.strip()}\n\n"
+        f"# {rule.code}: {_title(rule)}\n\n{_state(rule)}\n\n{body.strip()}\n\n"
         f"## Limits\n\n{limits or 'None.'}\n\n"
         f"Source: [`{source}`](../../{source})"
     )
+
+
+def _state(rule: Rule) -> str:
+    """The state of a rule; for a rule with several finders, the state of each finder."""
+    if len(rule.finders) == 1:
+        return f"State: [{rule.states[0]}](../evidence/trust.md)."
+    rows = "\n".join(f"| {one.name} | [{one.state}](../evidence/trust.md) |" for one in rule.finders)
+    return f"| finds | state |\n|---|---|\n{rows}"
 
 
 def _input_limits() -> str:
@@ -170,7 +179,7 @@ def _input_limits() -> str:
 
 def _metrics() -> str:
     parts = [f"# Metrics\n\n{_METRICS}"]
-    for title, of in zip(_METRIC_GROUPS, families.groups(), strict=True):
+    for title, of in zip(_METRIC_GROUPS, metric_families.groups(), strict=True):
         rows = [
             f"| `{one.served}` | {one.kind} | {one.unit} | {', '.join(f'`{name}`' for name in one.names)} "
             f"| {_cell(one.help)} |" for one in of
@@ -245,7 +254,7 @@ _MEASURES_HERE = "<!-- Here stand the declared measures. -->"
 
 
 def _report() -> str:
-    """The page of the JSON report: the sections of the declared measures, in a frame that is written by hand."""
+    """The page of the JSON report: generated sections of the declared measures, in a frame that is written by hand."""
     before, _, after = _FRAME.read_text("utf-8").partition(_MEASURES_HERE)
     load_all()
     tops: dict[str, list[str]] = {}
@@ -260,7 +269,8 @@ def _report() -> str:
 
 
 def _named_above(page: str, about: Declared) -> str:
-    """The page with a kind of row named in the section of what holds it, as the last where the frame does not."""
+    """The page with a kind of row listed in the section of its container, as the last entry unless the frame lists
+    it."""
     where, _, key = about.path.rpartition(".")
     begin = page.find(f"\n## {f'`{where}`' if where else 'Top level'}\n")
     if begin < 0:
@@ -278,7 +288,7 @@ def _named_above(page: str, about: Declared) -> str:
 
 
 def _schema(page: str) -> dict[str, object]:
-    """The JSON schema that the page of the report amounts to; more fields may stand anywhere."""
+    """The JSON schema that corresponds to the page of the report; further fields are allowed everywhere."""
     objects: dict[str, dict[str, object]] = {}
     for section in page.split("\n## ")[1:]:
         path = section.splitlines()[0].strip("`").replace("Top level", "")
@@ -312,7 +322,7 @@ _JSON_TYPES = {"int": "integer", "number": "number", "text": "string", "true or 
 
 
 def _json_type(words: str) -> dict[str, object]:
-    """A type of the page as one of JSON schema: `list of int or null`."""
+    """A type of the page, such as `list of int or null`, as a type of JSON schema."""
     bare, _, null = words.partition(" or null")
     if bare == "message":
         return {"$ref": "#/$defs/message"}
@@ -324,7 +334,7 @@ def _json_type(words: str) -> dict[str, object]:
 
 
 def _sections(about: Declared) -> list[str]:
-    """The section of one kind of row, and those of the rows inside it."""
+    """The section of one kind of row, and the sections of the rows inside it."""
     path = about.path if about.one else f"{about.path}[]"
     return _section(path, about.about, columns_of(about.row))
 
@@ -379,7 +389,7 @@ def _commands() -> str:
 
 
 def commands(group: click.Group, *before: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """All commands by their words: a group, then those in it."""
+    """All commands by their words: a group, then its commands."""
     for name, command in group.commands.items():
         yield (*before, name), command
         if isinstance(command, click.Group):
@@ -420,7 +430,7 @@ def _default(given: click.Parameter) -> str:
         return "required"
     if isinstance(given, click.Option) and isinstance(given.show_default, str):
         return given.show_default
-    # Click has a member of an Enum of its own where there is no default.
+    # Click has a special Enum member for a missing default.
     value = given.default.value if isinstance(given.default, enum.Enum) else given.default
     return f"`{value}`" if isinstance(value, (str, int, float)) and value else ""
 

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of a reader, from file to report: success or `HermesError`, anything else is a crash.
 
-    python fuzz/fuzz_reader.py --reader ascend-text|ascend-db|kineto [--keep FOLDER] [options of libFuzzer]
+    python fuzz/fuzz_reader.py --reader ascend-text|ascend-db|kineto|rocpd|iterations [--keep FOLDER] [of libFuzzer]
 
 An input is one byte that picks a file of a small modelled capture, and that file's content. A crash is written as
 `crash-…`, which this script takes as an argument to run it again; `--keep` writes its capture as a folder then.
@@ -27,14 +27,29 @@ with atheris.instrument_imports(include=["hermes"]):
     from hermes.report.text import render_text
     from hermes.store.cache import Cache
     from hermes_testing import Job, generate
+    from hermes_testing.iterations import write_iterations
     from hermes_testing.mutate import contradictions, mutate
+    from hermes_testing.rocpd import write_rocpd
 
 from rich.console import Console
 
 _JOB = Job(ranks=2, steps=2, layers=1, level="Level1")
+READERS = ("ascend-text", "ascend-db", "kineto", "rocpd", "iterations")
 _LONGEST = 1 << 19
 _BASE_S, _S_PER_BYTE = 20.0, 100e-6
 """Processor seconds that an input may take; the reader runs several times as long under instruments."""
+
+
+def _write(folder: Path, reader: str) -> None:
+    """The captures that a reader reads, of a modelled job."""
+    if reader == "iterations":
+        write_iterations(folder, _JOB)
+    elif reader == "rocpd":
+        traces = generate(folder.with_name("kineto"), _JOB, formats=["kineto"])
+        folder.mkdir()
+        write_rocpd(folder, sorted(traces.glob("*.pt.trace.json")))
+    else:
+        generate(folder, _JOB, formats=[reader])
 
 
 class Target:
@@ -43,7 +58,7 @@ class Target:
     def __init__(self, reader: str) -> None:
         self.work = Path(tempfile.mkdtemp(prefix="hermes-fuzz-"))
         self.capture = self.work / "capture"
-        generate(self.work / "made", _JOB, formats=[reader])
+        _write(self.work / "made", reader)
         first = min(path for path in (self.work / "made").iterdir() if path.name != "truth.json")
         shutil.copytree(first, self.capture / first.name) if first.is_dir() else self._copy(first)
         self.files = sorted(path for path in self.capture.rglob("*") if path.is_file())
@@ -104,7 +119,7 @@ class Target:
 def main() -> None:
     """Parse our options, hand the rest to libFuzzer."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--reader", required=True, choices=("ascend-text", "ascend-db", "kineto"))
+    parser.add_argument("--reader", required=True, choices=READERS)
     parser.add_argument("--keep", type=Path, help="write the capture of a crash into this folder and stop")
     given, rest = parser.parse_known_args()
     target = Target(given.reader)

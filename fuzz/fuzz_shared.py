@@ -24,10 +24,10 @@ from pathlib import Path
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control, Request
 from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.record import FIELDS, NULL, pack
 from hermes.inside.wire.recovery import clean, open_ring, recover
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import enter, jobs, live_jobs, read, rings, running, shared_memory
+from hermes.inside.wire.step_record import FIELDS, NULL, pack
 from hermes.inside.wire.steplog import LogWriter, last_index, read_rows
 
 _LONGEST_S = 2.0
@@ -50,7 +50,7 @@ class Round:
         self.root = folder / "jobs"
         environment = {"HERMES_SHM_DIR": str(folder)}
         self.memory = shared_memory(environment)
-        self.job = enter(self.root, "train-1-2", command=("a",), owner=process.me(), environment=environment)
+        self.job = enter(self.root, "train-1-2", command=("a",), owner=process.own_identity(), environment=environment)
         self.control = Control.attach(self.job.segment, job=self.job.id)
         self.control.claim(0)
         self.ring = open_ring(self.job, 0, {})

@@ -1,8 +1,9 @@
-"""What every test may use: the real profiles where they are to be had, and a cache that is never the user's."""
+"""Fixtures for all tests: the real profiles if they exist, and a cache that is never the user's."""
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,14 +14,14 @@ from hypothesis import settings
 from tests.shared_jobs import Jobs
 from tests.skips import Skips, profiles
 
+from hermes.base.message import Message
 from hermes.model.host_measures import (
     AllocatorCalls,
-    Contention,
+    CoreLoad,
     Dispatch,
     FirstCalls,
     HostEvents,
     HostPart,
-    HostSide,
     QueueDepth,
     SettingValues,
     Shapes,
@@ -31,7 +32,7 @@ from hermes.model.input_measures import Fetches, InputCopies, InputQueue, InputR
 from hermes.model.memory_measures import Holder, MemoryGrowth, MemoryPeak, Recompute
 from hermes.model.overlap_measures import OverlapPart, OverlapState, StepOverlap
 
-# The length of one example says nothing on a machine that does other work too.
+# The duration of one example says nothing on a machine that does other work too.
 settings.register_profile("hermes", deadline=None)
 settings.load_profile("hermes")
 
@@ -39,27 +40,38 @@ settings.load_profile("hermes")
 CHROMIUM = "/usr/bin/chromium"
 
 _LONGEST = (
-    "web/test_browser", "profiles/pipeline/test_communication", "profiles/pipeline/test_findings",
-    "bad_input/test_broken_files", "profiles/read/test_kineto", "web/test_study", "report/test_html_browser",
-    "bad_input", "profiles/pipeline/test_compute", "profiles/whatif/test_replay", "profiles/read/test_conformance",
-    "profiles/pipeline/test_paths", "web", "profiles/pipeline", "docs", "testing",
+    "fleet/hosts/test_faults", "test_pseudo_language", "web/test_browser", "profiles/pipeline/test_communication",
+    "profiles/pipeline/test_findings", "bad_input/test_broken_files", "profiles/read/test_kineto",
+    "web/test_analysis_session",
+    "report/test_html_browser", "bad_input", "profiles/pipeline/test_compute", "profiles/whatif/test_replay",
+    "profiles/read/test_conformance", "profiles/pipeline/test_critical_paths", "web", "profiles/pipeline",
+    "docs", "testing",
 )  # fmt: skip
-"""Files are dealt out whole: what takes longest begins first, or one that comes last would have the others wait."""
+"""Files are distributed as a whole: the slowest files begin first, or a late one would keep the other workers
+waiting."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--whole`, for the gate."""
+    """Add the option `--whole`, for the gate."""
     parser.addoption("--whole", action="store_true", help="fail if a test is skipped that needs no real profiles")
 
 
+def _refuse_format(message: Message, spec: str) -> str:
+    """Fail a test whose code puts a message into an f-string: this would show its identifier to the user."""
+    raise TypeError(f"{message!s} is a message: give it to say(), or as an argument of another message {spec}")
+
+
+Message.__format__ = _refuse_format  # type: ignore[assignment, method-assign]
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Count what is skipped, in the process that the others report to."""
+    """Count skipped tests, in the process that the others report to."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skips(whole=config.getoption("whole")))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, all others as they come."""
+    """Order the slowest files first, and all others as they come."""
     here = Path(__file__).parent
 
     def place(item: pytest.Item) -> int:
@@ -71,7 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real profiles beside the repository; skips where there is none."""
+    """The folder of real profiles beside the repository; skips where it does not exist."""
     return profiles()
 
 
@@ -82,12 +94,14 @@ def jobs(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Jobs:
     return Jobs((own if worker_id == "master" else own.parent) / "jobs")
 
 
+_TOKEN = secrets.token_hex(32)
+
 AXE_SHA256 = "84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc"
 
 
 @pytest.fixture(scope="session")
 def axe() -> str:
-    """axe-core, from a wheel of the developers' tools; the very file that was looked at."""
+    """The script of axe-core, from a wheel of the developers' tools; the very file that was reviewed."""
     spec = find_spec("axe_playwright_python")
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("axe-playwright-python is not installed")
@@ -97,14 +111,17 @@ def axe() -> str:
 
 
 @pytest.fixture(autouse=True)
-def _no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_of_the_user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMES_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "hermes-cache"))
+    # Otherwise Ray would write a token into the user's home, or read one there.
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", _TOKEN)
 
 
 @pytest.fixture(scope="session")
-def host_side() -> Callable[[str], HostSide]:
-    """Makes overlap, input, host and memory with one row of each, and this text wherever text of a profile goes."""
-    return _host_side
+def host_rows() -> Callable[[str], tuple[object, ...]]:
+    """Makes rows of overlap, input, host and memory, with a given text wherever text of a profile appears."""
+    return _host_rows
 
 
 def vars_of(row: object) -> dict[str, Any]:
@@ -112,7 +129,7 @@ def vars_of(row: object) -> dict[str, Any]:
     return {name: getattr(row, name) for name in row.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
-def _host_side(text: str) -> HostSide:
+def _host_rows(text: str) -> tuple[object, ...]:
     bad = float("nan")
     part = OverlapPart(component="communication", group=text, events=4, busy_ns=99, exposed_ns=95, alone_ns=82)
     state = OverlapState(components=(part.label, text), ns=130)
@@ -138,54 +155,42 @@ def _host_side(text: str) -> HostSide:
         rank=0, what="garbage collection", steps=1, steps_hit=None, calls=None, ns=None, longest_ns=None,
         device_free_ns=None, names=(), source=text,
     )  # fmt: skip
-    return HostSide(
-        overlap=(StepOverlap(rank=0, step=50, window_ns=130, parts=(part,), states=(state,), absent=("copy",)),),
-        fetches=(fetch,),
-        rates=(
-            InputRates(
-                rank=0, demand=6.9, supply=bad, fetching=None, workers_needed=None, cores_free=3.0, cores=4
-            ),
+    return (
+        StepOverlap(rank=0, step=50, window_ns=130, parts=(part,), states=(state,), absent=("copy",)),
+        fetch,
+        InputRates(rank=0, demand=6.9, supply=bad, fetching=None, workers_needed=None, cores_free=3.0, cores=4),
+        queue,
+        InputCopies(rank=0, copies=14, bytes=None, time_ns=5, exposed_ns=4, pageable_bytes=1_000),
+        StepHost(
+            rank=0, step=50, start_ns=1_736_412_474_712_651_500, host_ns=148_786_100, threads=2, queue_ns=None,
+            parts=(HostPart(reason="operators", ns=148_786_100, device_free_ns=None),),
         ),
-        queues=(queue,),
-        copies=(InputCopies(rank=0, copies=14, bytes=None, time_ns=5, exposed_ns=4, pageable_bytes=1_000),),
-        steps=(
-            StepHost(
-                rank=0, step=50, start_ns=1_736_412_474_712_651_500, host_ns=148_786_100, threads=2, queue_ns=None,
-                parts=(HostPart(reason="operators", ns=148_786_100, device_free_ns=None),),
-            ),
+        Dispatch(
+            rank=0, step=50, tasks=215, linked=215, interval_ns=61_765, kernel_ns=None, ratio=bad, small=50,
+            late=32, late_free_ns=20_720_093, delay_ns=2_031_794, task_queue="on", task_queue_source=text,
         ),
-        dispatch=(
-            Dispatch(
-                rank=0, step=50, tasks=215, linked=215, interval_ns=61_765, kernel_ns=None, ratio=bad, small=50,
-                late=32, late_free_ns=20_720_093, delay_ns=2_031_794, task_queue="on", task_queue_source=text,
-            ),
+        QueueDepth(
+            rank=0, step=50, device_id=None, tasks=215, mean=19.9, median=23, most=81, empty=0.11, full=0.0,
+            curve=(0.5, bad),
         ),
-        depths=(
-            QueueDepth(
-                rank=0, step=50, device_id=None, tasks=215, mean=19.9, median=23, most=81, empty=0.11, full=0.0,
-                curve=(0.5, bad),
-            ),
+        call,
+        FirstCalls(
+            rank=0, allocation=False, steps=2, calls=1, ns=9_000_000, free_ns=8_000_000, longest_ns=9_000_000,
+            longest_at_ns=1_736_412_474_712_651_500, names=((text, 1, 9_000_000),),
         ),
-        syncs=(call,),
-        first_calls=(
-            FirstCalls(
-                rank=0, allocation=False, steps=2, calls=1, ns=9_000_000, free_ns=8_000_000, longest_ns=9_000_000,
-                longest_at_ns=1_736_412_474_712_651_500, names=((text, 1, 9_000_000),),
-            ),
+        event,
+        AllocatorCalls(**{**vars_of(event), "what": "allocation"}),
+        unknown,
+        Shapes(rank=0, known=187, dynamic=187, kernels=174, distinct=125, new=None),
+        CoreLoad(rank=0, cores=4, usage=0.25, busiest=1.0),
+        SettingValues(source="environment", name=text, values=((text, (0,)), (None, (1,))), absent=(2,)),
+        MemoryPeak(
+            rank=0, component=text, device_id=0, samples=381, allocated_bytes=None, allocated_at_ns=None,
+            allocated_step=None, reserved_bytes=2_216_407_040, active_bytes=None, fragmentation=None,
         ),
-        events=(event, AllocatorCalls(**{**vars_of(event), "what": "allocation"}), unknown),
-        shapes=(Shapes(rank=0, known=187, dynamic=187, kernels=174, distinct=125, new=None),),
-        contention=(Contention(rank=0, cores=4, usage=0.25, busiest=1.0),),
-        settings=(SettingValues(source="environment", name=text, values=((text, (0,)), (None, (1,))), absent=(2,)),),
-        peaks=(
-            MemoryPeak(
-                rank=0, component=text, device_id=0, samples=381, allocated_bytes=None, allocated_at_ns=None,
-                allocated_step=None, reserved_bytes=2_216_407_040, active_bytes=None, fragmentation=None,
-            ),
-        ),
-        growth=(MemoryGrowth(rank=0, component=text, device_id=0, steps=4, bytes_per_step=bad, r2=1.0),),
-        recompute=(Recompute(rank=0, step=50, ops=3, host_ns=7, device_ns=None, compute_ns=None),),
-        holders=(Holder(rank=0, module=text, operator=text, blocks=1, bytes=150_995_456, share=0.26),),
+        MemoryGrowth(rank=0, component=text, device_id=0, steps=4, bytes_per_step=bad, r2=1.0),
+        Recompute(rank=0, step=50, ops=3, host_ns=7, device_ns=None, compute_ns=None),
+        Holder(rank=0, module=text, operator=text, blocks=1, bytes=150_995_456, share=0.26),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""One test over many things, which names all that fail; and a sample of many things, where each takes long."""
+"""Runs one test over many things and names all that fail, or over a sample of them if each takes long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Thing = TypeVar("Thing")
 
 
 def each(things: Iterable[Thing], name: Callable[[Thing], object] = str) -> Callable[[Callable[..., None]], object]:
-    """The test gets every thing in turn as its first argument; the others are fixtures, made once for all things."""
+    """Call the test with every thing in turn as its first argument; fixtures are made once for all things."""
     every = list(things)
     assert every, "a test over nothing says nothing"
 
@@ -36,7 +36,7 @@ def each(things: Iterable[Thing], name: Callable[[Thing], object] = str) -> Call
 
 
 def sampled(things: Iterable[Any], *fast: object) -> list[Any]:
-    """The things as parameters of a test, of which all but these wait for `make test-all`; a tuple is several."""
+    """The things as parameters of a test; all but the `fast` ones run only in `make test-all`; a tuple is several."""
     every = list(things)
     assert {*map(str, fast)} <= {*map(str, every)}
     several = [one if isinstance(one, tuple) else (one,) for one in every]

@@ -1,4 +1,4 @@
-"""How long tests wait for what other processes do, and a loop that waits."""
+"""Time limits for tests that wait for other processes, and a loop that waits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 PATIENCE_S = 600
-"""After which a process counts as hung: on a busy machine with a slow disk, importing torch takes minutes."""
+"""Seconds after which a process counts as hung: on a busy machine with a slow disk, importing torch takes minutes."""
 
 
 def until(look: Callable[[], Any], seconds: float = 300) -> Any:
-    """The first of what it finds that is true, asked again and again; the test fails when there is none in time."""
+    """The first true result of `look`, called again and again; the test fails when there is none in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         found = look()

@@ -1,4 +1,4 @@
-"""Jobs that many tests look at: each is written, read and analysed once in a run, by the worker that wants it first."""
+"""Jobs that many tests share: the first worker that needs a job writes, reads and analyses it, once in a run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hermes.store.cache import Cache
 from hermes_testing import Format, Job, generate
 
 TWO, FOUR = Job(ranks=2, steps=3, layers=2), Job(ranks=4, steps=3, layers=4)
-"""What most tests of a planted fault take, so that they share it."""
+"""The jobs of most tests of planted faults, so that these tests share them."""
 
 
 class Jobs:
-    """Modelled jobs and real profiles below `root`, which all workers of a run share; nobody changes what is there."""
+    """Modelled jobs and real profiles below `root`, which all workers of a run share; no test may change them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -69,7 +69,7 @@ class Jobs:
 
     @contextmanager
     def _alone(self, path: Path) -> Iterator[None]:
-        """One worker at a time for this input; the others wait, and then find what it made."""
+        """Lock an input for one worker at a time; the others wait, and then find the finished input."""
         with (self._root / f"{_named(str(path))}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -1,7 +1,7 @@
-"""Why a test may be skipped, in one place; `--whole` fails a run that skips one for anything else.
+"""Lists the allowed reasons to skip a test; with `--whole` a run fails that skips a test for another reason.
 
-`make test-all` installs all that tests need. So only real profiles can be missing there, a Python that is too old to
-run Hermes, and for a user who is not root what only root may do.
+`make test-all` installs everything that tests need. So only real profiles, kubectl and a Python that is too old for
+Hermes can be missing. A user who is not root also skips tests for root.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 NO_PROFILES = "the real profiles are not beside the repository"
+NO_KUBECTL = "kubectl is not here, and Debian has none that is new enough"
 NOT_ROOT = "only root may do this"
 NO_OLD_PYTHON = "there is no Python here that is too old"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason=NOT_ROOT)
@@ -23,14 +24,14 @@ _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def profiles() -> Path:
-    """The folder of real profiles beside the repository; skips where there is none."""
+    """The folder of real profiles beside the repository; skips where it does not exist."""
     if not _SHARED.is_dir():
         pytest.skip(NO_PROFILES)
     return _SHARED
 
 
 class Skips:
-    """Counts the skipped tests of a run by their reasons; a pytest plugin."""
+    """A pytest plugin that counts the skipped tests of a run by their reasons."""
 
     def __init__(self, *, whole: bool) -> None:
         self._whole = whole
@@ -47,12 +48,12 @@ class Skips:
             self._count(report.longrepr)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a whole run that was not whole."""
+        """Fail a run with `--whole` that skipped a test for another reason."""
         if self._whole and self._wrong() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """One line: what was not run, and why."""
+        """Print one line: which tests were not run, and why."""
         told = "; ".join(f"{count} tests ({reason})" for reason, count in self._reasons.most_common())
         wrong = self._whole and self._wrong()
         terminalreporter.write_line(f"not run: {told or 'nothing'}", red=bool(wrong))
@@ -64,16 +65,16 @@ class Skips:
         self._reasons[text.removeprefix("Skipped: ").splitlines()[0]] += 1
 
     def _wrong(self) -> list[str]:
-        allowed = {NO_PROFILES, NO_OLD_PYTHON} | ({NOT_ROOT} if os.geteuid() != 0 else set())
+        allowed = {NO_PROFILES, NO_OLD_PYTHON, NO_KUBECTL} | ({NOT_ROOT} if os.geteuid() != 0 else set())
         return sorted(set(self._reasons) - allowed)
 
 
 @contextmanager
 def bound_by_modes() -> Iterator[None]:
-    """Permission bits bind this thread and the processes that it starts, also where it is root's.
+    """Apply permission bits to this thread and its child processes, even if it is root's.
 
-    Root without two capabilities is a user like others. Linux keeps these for each thread; a process that root starts
-    would have them anew, but for a bit that says otherwise.
+    Root without two capabilities is a user like others. Linux keeps capabilities for each thread; a process that root
+    starts would get them back, unless a bit prevents this.
     """
     if os.geteuid() != 0:
         yield

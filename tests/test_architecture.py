@@ -1,4 +1,4 @@
-"""What holds for the whole house: who may import whom, how long a module may be, what no file may say."""
+"""Checks rules for all code: imports between packages, length of modules, and words that no file may contain."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_database_is_opened_in_one_place_where_its_memory_is_bounded() -> None
 
 
 def test_a_child_with_a_session_of_its_own_is_started_in_one_place_that_ends_it() -> None:
-    inside = ("inside", "jobs/beside.py", "migrate/standin")
+    inside = ("inside", "jobs/watcher_process.py", "migrate/standin")
     own = [
         path.relative_to(SOURCE).as_posix() for path in MODULES if "start_new_session=True" in path.read_text("utf-8")
     ]
@@ -123,9 +123,10 @@ def test_a_child_with_a_session_of_its_own_is_started_in_one_place_that_ends_it(
 
 
 def test_a_text_of_an_input_becomes_a_number_in_one_way() -> None:
-    # `isdigit` and `isdecimal` let through what `int` refuses, or what 64 bits do not hold: `hermes.base.units.whole`.
+    # `isdigit` and `isdecimal` let through what `int` refuses, or what 64 bits do not hold:
+    # `hermes.base.units.whole_number`.
     careful = {
-        "read/runs.py", "read/ascend/csvs.py", "read/ascend/folder.py", "read/ascend/db/comm.py",
+        "read/captures_of_run.py", "read/ascend/csvs.py", "read/ascend/capture_folders.py", "read/ascend/db/comm.py",
         "read/ascend/raw/export.py",
     }  # fmt: skip
     texts = {path.relative_to(SOURCE / "profiles").as_posix(): path.read_text("utf-8")

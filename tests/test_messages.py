@@ -1,4 +1,4 @@
-"""Declarations, uses and both catalogues of messages agree: nothing is missing, unknown or unused."""
+"""Checks that declarations, uses and both catalogues of messages agree: none is missing, unknown or unused."""
 
 from __future__ import annotations
 
@@ -14,8 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.base import say as saying
-from hermes.base.message import KINDS, Argument, Count, Message, Name, Ns, Ranks, declared, message, renamed, words
-from hermes.base.say import LANGUAGES, gaps, pieces, read_told, say, told
+from hermes.base.message import (
+    KINDS,
+    Argument,
+    Count,
+    Message,
+    Name,
+    Ns,
+    Ranks,
+    declared,
+    message,
+    with_texts_turned,
+    words,
+)
+from hermes.base.say import LANGUAGES, gaps, message_as_json, pieces, read_told, say
 
 SOURCE = Path(__file__).parent.parent / "src" / "hermes"
 CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -81,8 +93,9 @@ def test_a_catalogue_has_a_sentence_for_each_message_and_no_other(language: str)
 def test_a_sentence_has_gaps_for_the_arguments_that_are_declared_and_no_others(language: str) -> None:
     known()
     wrong = []
+    sentences = entries(language)
     for key, about in declared().items():
-        for sentence in entries(language)[key]:
+        for sentence in sentences[key]:
             parts = saying._parsed(sentence)
             bare = {part.name for part in parts if isinstance(part, saying._Gap)}
             # A count may be left to a word, such as "one rank".
@@ -203,13 +216,18 @@ def test_str_is_no_sentence() -> None:
     assert str(waits(ranks=(1, 0), wait=7)) == "test.waits(ranks=(0, 1), wait=7, where=None, why=None)"
 
 
+def test_a_message_that_is_formatted_raises_and_is_never_shown_by_its_identifier() -> None:
+    with pytest.raises(TypeError, match=r"test\.rows\(n=2\) is a message: give it to say\(\)"):
+        f"{rows(n=2)}"
+
+
 def test_what_is_not_in_a_catalogue_is_said_by_its_identifier() -> None:
     assert say(rows(n=2)) == "test.rows n=2"
 
 
 def test_names_can_be_renamed_throughout() -> None:
     inner = waits(ranks=(0,), wait=1, where="/tmp/cache/x")
-    turned = renamed(waits(ranks=(0,), wait=1, why=inner), lambda text: text.replace("/tmp/cache", "job"))
+    turned = with_texts_turned(waits(ranks=(0,), wait=1, why=inner), lambda text: text.replace("/tmp/cache", "job"))
     assert isinstance(turned, Message)
     assert turned["why"]["where"] == "job/x"
 
@@ -245,7 +263,7 @@ _MESSAGES = st.recursive(
 
 @given(_MESSAGES)
 def test_a_message_comes_back_from_its_json_and_can_be_said(text: Message) -> None:
-    assert read_told(told(text)) == text
+    assert read_told(message_as_json(text)) == text
     assert all(isinstance(say(text, language), str) for language in LANGUAGES)
 
 

@@ -1,4 +1,4 @@
-"""Nothing that Hermes decides rests on a sentence: in a language of identifiers alone it finds the same."""
+"""Checks that no decision of Hermes rests on a sentence: in a pseudo-language, the findings are the same."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.judgement.__main__ import paths
+from bench.judgement.opinion import Opinion
+from bench.judgement.opinions import OPINIONS
 from click.testing import CliRunner
 from tests.precision.test_compare import network
-from tests.shared_jobs import FOUR, Jobs
+from tests.shared_jobs import FOUR, TWO, Jobs
+from tests.skips import profiles
 
 from hermes.base import say as saying
 from hermes.base.message import Message
 from hermes.cli.app import app
+from hermes.model.report import Report
 from hermes.precision import api as precision
-from hermes.profiles.load import Loaded
+from hermes.profiles.load import Loaded, load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.report.document_json import document_values
 from hermes.report.report_json import document
-from hermes_testing import Fault, FaultKind
+from hermes.store.cache import Cache
+from hermes_testing import Fault, FaultKind, Format, Job
+from hermes_testing.faults import KINDS
 
 SOURCE = Path(__file__).parent.parent / "src" / "hermes"
 ENGLISH = re.compile(r"(?<![\w./:=(\-`])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']+){3,}")
@@ -30,15 +37,14 @@ ENGLISH = re.compile(r"(?<![\w./:=(\-`])[A-Za-z][a-z']+(?:[,;:]? [A-Za-z]?[a-z']
 _FACES = ("report", "cli", "web", "python.py", "base")
 _FOR_PROGRAMS = frozenset({
     # The watcher's lines beside a job, the help of metrics, and reasons that a job without messages passes on.
-    "jobs/beside.py", "jobs/captures.py", "jobs/kineto_daemon/daemon.py", "model/metric.py",
+    "jobs/watcher_process.py", "jobs/request_capture.py", "jobs/kineto_daemon/daemon.py", "model/metric.py",
 })  # fmt: skip
 """Modules that write sentences for who knows no messages."""
 _NOT_CONVERTED = frozenset({
     # Which action a case is about, and which words fit a job, until every rule says values.
-    "knowledge/fits.py", "profiles/advise/plan.py",
-    "profiles/rules/compute/cmp034_costly_form.py",
-    # A track of the timeline is a face of its own; an error quotes the notes of a capture.
-    "profiles/load.py", "profiles/timeline.py",
+    "knowledge/advice_conditions.py", "profiles/advise/plan.py",
+    # A track of the timeline is a face of its own.
+    "profiles/timeline.py",
 })  # fmt: skip
 """Modules that make sentences though they are no faces."""
 
@@ -48,10 +54,23 @@ def identifiers(message: Message, language: str) -> str:
     return " ".join((f"‹{message.identifier}›", *(f"{{{one.name}}}" for one in message.arguments)))
 
 
+def chinese(message: Message, language: str) -> str:
+    """What stands for a sentence of any language: the Chinese one."""
+    return _TEMPLATE(message, "zh")
+
+
+_TEMPLATE = saying.template
+_LANGUAGES = {"ids": identifiers, "zh": chinese}
+
+
 @pytest.fixture
-def pseudo(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def pseudo(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Replaces every sentence of both languages from here on."""
-    return lambda: monkeypatch.setattr(saying, "template", identifiers)
+    return lambda language="ids": monkeypatch.setattr(saying, "template", _LANGUAGES[language])
+
+
+def _with(job: Job, *kinds: FaultKind) -> Job:
+    return replace(job, faults=tuple(Fault(kind=kind) for kind in kinds))
 
 
 def decided(value: Any) -> Any:
@@ -61,27 +80,59 @@ def decided(value: Any) -> Any:
     return [decided(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("kind", [None, "data_wait", "slow_rank_host", "recompilation", "gc_pause"])
-def test_a_modelled_job_is_judged_the_same(kind: FaultKind | None, jobs: Jobs, pseudo: Callable[[], None]) -> None:
-    job = replace(FOUR, faults=(Fault(kind=kind),) if kind else ())
-    _same(jobs.loaded(job, "ascend-text"), pseudo)
+_STAGES = Job(ranks=4, steps=2, layers=4, tp=2, pp=2, hosts=2, micro_batches=4)
+_COMPILES = _with(FOUR, "recompilation")
+
+
+@pytest.mark.parametrize("language", _LANGUAGES)
+def test_a_modelled_job_is_judged_the_same(language: str, jobs: Jobs, pseudo: Callable[..., None]) -> None:
+    _same(jobs.report(_COMPILES, "ascend-text"), jobs.loaded(_COMPILES, "ascend-text"), pseudo, language)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", [0, 1])
+def test_jobs_with_every_fault_that_can_be_planted_are_judged_the_same(
+    half: int, jobs: Jobs, pseudo: Callable[..., None]
+) -> None:
+    job = _with(_STAGES, *[*KINDS][half::2])
+    _same(jobs.report(job, "ascend-text"), jobs.loaded(job, "ascend-text"), pseudo)
+
+
+@pytest.mark.parametrize("form", ["ascend-text", "ascend-db", "kineto"])
+def test_a_job_is_read_the_same(form: Format, jobs: Jobs, tmp_path: Path, pseudo: Callable[..., None]) -> None:
+    folder = jobs.folder(TWO, form)
+    told = document(jobs.report(TWO, form))
+    pseudo()
+    assert decided(document(analyze(load([folder], Cache(tmp_path / "cache"))))) == decided(told)
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["ascend/alexnet_text_level0", "ascend/alexnet_db_level2", "kineto/h100_qwen1.5-0.5b.json.gz",
-     "kineto/cpu_only_rank34.json.gz", "kineto/mi300_sglang_decode.json.gz", "kineto/v100_dlrm_test.json.gz"],
-)  # fmt: skip
-def test_a_real_profile_is_judged_the_same(name: str, jobs: Jobs, pseudo: Callable[[], None]) -> None:
-    _same(jobs.real(name), pseudo)
+    "name", ["ascend/alexnet_text_level0", "kineto/h100_qwen1.5-0.5b.json.gz", "kineto/cpu_only_rank34.json.gz"]
+)
+def test_a_real_profile_is_judged_the_same_in_chinese(name: str, jobs: Jobs, pseudo: Callable[..., None]) -> None:
+    _same(jobs.real_report(name), jobs.real(name), pseudo, "zh")
 
 
-def _same(loaded: Loaded, pseudo: Callable[[], None]) -> None:
-    told = document(analyze(loaded))
-    pseudo()
-    again = document(analyze(loaded))
+@pytest.mark.slow
+@pytest.mark.parametrize("opinion", OPINIONS, ids=lambda one: str(one.name))
+def test_every_real_profile_is_judged_the_same(
+    opinion: Opinion, jobs: Jobs, tmp_path: Path, pseudo: Callable[..., None]
+) -> None:
+    found = paths(profiles(), opinion, tmp_path)
+    if found == [profiles() / opinion.path]:
+        _same(jobs.real_report(opinion.path), jobs.real(opinion.path), pseudo)
+    else:
+        loaded = load(found, Cache(tmp_path / "cache"))
+        _same(analyze(loaded), loaded, pseudo)
+
+
+def _same(report: Report, loaded: Loaded, pseudo: Callable[..., None], language: str = "ids") -> None:
+    """The same findings, order, blames, gains and plan; what was worked out before is not taken from the cache."""
+    told = document(report)
+    pseudo(language)
+    again = document(analyze(replace(loaded, ranks=tuple(replace(rank, cache=None) for rank in loaded.ranks))))
     verdict: Any = again["verdict"]
-    assert verdict["message"]["text"].startswith("‹verdict.")
+    assert language == "zh" or verdict["message"]["text"].startswith("‹verdict.")
     assert decided(again) == decided(told)
 
 

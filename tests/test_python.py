@@ -1,4 +1,4 @@
-"""Hermes from Python: what `docs/python.md` shows."""
+"""Runs the examples of `docs/python.md`, which use Hermes from Python."""
 
 from __future__ import annotations
 

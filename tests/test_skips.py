@@ -1,4 +1,4 @@
-"""What a run says of tests that it skipped, and that a whole run forgives real profiles alone."""
+"""Checks what a test run prints about skipped tests, and which skips a run with `--whole` accepts."""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache, default_root
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data"
-"""Where the profiles are looked for."""
+"""The folder of the recorded profiles."""
 STRICT = 0.9
-"""The part of the profiles whose first leaf must be right."""
+"""The share of the profiles whose first leaf must be right."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each profile and the figures; 1 when too few are right, 2 without profiles."""
+    """Print a line for each profile and the figures; 1 when too few answers are right, 2 without profiles."""
     given = _parser().parse_args(arguments)
     chosen = [one for one in OPINIONS if not given.only or one.name in given.only]
     if not given.folder.is_dir() or not chosen:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def paths(folder: Path, opinion: Opinion, unpacked: Path) -> list[Path]:
-    """The input of one opinion: a file or a folder, or all files that its pattern fits.
+    """The input of one opinion: a file or a folder, or all files that match its pattern.
 
     Reports of Nsight Systems are kept packed. Hermes reads them as `nsys export` writes them, below `unpacked`.
     """

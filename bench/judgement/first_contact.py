@@ -1,6 +1,6 @@
-"""What Hermes said of each profile at first contact: never changed afterwards.
+"""Hermes' first answer on each recorded profile, from the first time it was analysed: never changed afterwards.
 
-A profile that is added later gets a line of its own, and `COMMITS` the commit that saw it first.
+A profile that is added later gets a line of its own, and `COMMITS` the commit that first analysed it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Literal
 from hermes.model.leaf import Leaf
 
 Wrong = Literal["", "rank", "leaf"]
-"""What of an answer was wrong; nothing of a right one."""
+"""The wrong part of an answer; empty for a right answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """Leaf and rank of the headline, what of them was wrong, and whether the report was free of faults."""
+    """Leaf and rank of the first answer, its wrong part, and whether the report was free of faults."""
 
     leaf: Leaf | None
     rank: int | None

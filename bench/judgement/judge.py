@@ -1,4 +1,4 @@
-"""Compares the fields of a report with an opinion, and finds what no report may say; pure functions."""
+"""Compares a report's fields with an expert's opinion, and finds statements that no report may make."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ONLY_OF: Mapping[str, str] = {
     "rocm": r"\bRCCL_|\bHIP_[A-Z]|rocm-smi|\bROCR_|MIOPEN_|PYTORCH_HIP",
     "ascend": r"torch_npu|torch\.npu\.|\bHCCL_|TORCH_HCCL|\bASCEND_|npu-smi|\baclnn|TASK_QUEUE_ENABLE|PYTORCH_NPU",
 }
-"""Words that mean something on one kind of chip alone. PyTorch for ROCm is spoken to as `torch.cuda`."""
+"""Words that have a meaning only on one kind of chip. PyTorch for ROCm uses `torch.cuda`, too."""
 OF_TRAINING = r"micro-?batch|accumulat|backward\(|GradScaler|optimizer|DistributedDataParallel|no_sync"
-"""Words of advice that only a job that trains can follow."""
+"""Words of advice that only a training job can follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One report beside its opinion; `faults` are sentences about what the report must not say.
+    """One report compared with its opinion; `faults` are sentences on forbidden statements in the report.
 
     `share` is the part of all steps that the leaf of the headline takes, `gain` the range told for the opinion's leaf.
     """
@@ -41,7 +41,7 @@ class Judgement:
 
     @property
     def wrong(self) -> Wrong:
-        """What of the headline differs from what the expert says."""
+        """The part of the headline that differs from the expert's opinion."""
         if self.leaf not in {self.opinion.leaf, self.opinion.also or self.opinion.leaf}:
             return "leaf"
         return "" if self.opinion.rank in {None, self.rank} else "rank"
@@ -56,7 +56,7 @@ class Judgement:
 
 
 def judge(report: Report, opinion: Opinion) -> Judgement:
-    """The headline beside the opinion, and everything that the report must not say."""
+    """Compare the headline with the opinion, and find all forbidden statements of the report."""
     verdict = report.verdict
     rank = verdict.rank if verdict.awaited is None else verdict.awaited
     return Judgement(
@@ -67,8 +67,8 @@ def judge(report: Report, opinion: Opinion) -> Judgement:
 
 
 def unexplaining(report: Report) -> Iterator[str]:
-    """The first action, where the tree has none of the leaves that it explains."""
-    leaves = {row.leaf for row in report.measures.rows(JobLeaf) if row.total_ns}
+    """The first action, if the tree has none of the leaves that the action explains."""
+    leaves = {row.leaf for row in report.rows(JobLeaf) if row.total_ns}
     for action in report.plan.actions[:1]:
         if not leaves & _explained(action):
             yield f"{'/'.join(action.codes)}: the first action explains no leaf of the tree"

@@ -1,4 +1,4 @@
-"""What an expert says of one recorded profile."""
+"""The form of an expert's opinion on one recorded profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hermes.model.leaf import Leaf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What the published cure gave: the step takes `share` less, told by `source`."""
+    """The gain of the published fix: the step takes `share` less, according to `source`."""
 
     share: float
     source: str
@@ -17,7 +17,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opinion:
-    """The first leaf of a profile, with the figures it rests on.
+    """An expert's opinion on a profile: the first leaf, with the figures that it rests on.
 
     `path` is a file, a folder or a pattern below the folder of profiles. `leaf` takes `share` of all steps. `also` is
     right too: its share differs by less than a tenth of the step. `rank` is where the cause is, None where one rank was

@@ -1,7 +1,7 @@
-"""One first leaf for each recorded profile, written from the raw events before Hermes was run on it.
+"""An expert's opinion on each recorded profile, written from the raw events before Hermes was run on it.
 
-A compute leaf comes first only if no idle or waiting leaf takes a tenth of the time, or if it is far below what the
-chip attains. Shares are of all steps, by the definitions of `docs/tree.md`.
+A compute leaf comes first only if no idle or waiting leaf takes a tenth of the time, or if its compute is far below the
+chip's attainable rate. Shares are of all steps, by the definitions of `docs/tree.md`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draws judgements: a line for the terminal, a table for the page."""
+"""Formats judgements of profiles: a line for the terminal, a table for the page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER = ("profile", "expert", "first contact", "now")
 
 
 def line(one: Judgement) -> str:
-    """One profile, and below it what the report must not say."""
+    """A line on one profile, and below it the forbidden statements of its report."""
     verdict = f"WRONG {one.wrong}, the expert says {_expert(one.opinion)}" if one.wrong else "right"
     said = f"{one.opinion.name:<34} {_leaf(one.leaf, one.rank):<26} {one.share:4.0%}  {verdict}"
     measured = one.opinion.measured
@@ -26,7 +26,7 @@ def line(one: Judgement) -> str:
 
 
 def summary(answers: Sequence[First], asked: int) -> str:
-    """The figures of so many answers in one line; what could not be read is not among them."""
+    """The figures of some answers in one line; unreadable profiles are not counted."""
     leaves = sum(one.wrong != "leaf" for one in answers)
     right = sum(not one.wrong for one in answers)
     clean = sum(one.clean for one in answers)
@@ -37,7 +37,7 @@ def summary(answers: Sequence[First], asked: int) -> str:
 
 
 def answer(one: Judgement) -> First:
-    """The answer of now, in the form in which first contact is kept."""
+    """The current answer, in the form in which first answers are kept."""
     return First(one.leaf, one.rank, one.wrong, clean=not one.faults)
 
 
@@ -53,8 +53,8 @@ def into_page(page: Path, opinions: Sequence[Opinion], judged: Sequence[Judgemen
     holds = sum(bool(one.holds_measured) for one in measured)
     text = (
         f"First contact, commit {commits}: {summary([*FIRST.values()], len(FIRST))}.\n\n"
-        f"Now: {summary([*now.values()], len(opinions))}. The range told for the gain holds what the published cure "
-        f"gave in {holds} of {len(measured)}.\n\n{table(_HEADER, rows)}"
+        f"Now: {summary([*now.values()], len(opinions))}. The predicted range contains the gain that the published "
+        f"cure gave in {holds} of {len(measured)} cases.\n\n{table(_HEADER, rows)}"
     )
     page.write_text(replace_block(page.read_text("utf-8"), "judgement", text), "utf-8")
 

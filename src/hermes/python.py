@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from enum import Enum
 from functools import cached_property
 from html import escape
@@ -81,14 +81,13 @@ class Analysis:
         Each wait for another rank is replaced by what that rank did meanwhile: `rank` names it, and `waited_ns` is that
         part of `total_ns`. `share` is of all steps. docs/tree.md has the definitions.
         """
-        return _frame(tuple(row for row in self.report.more if isinstance(row, JobLeaf)))
+        return _frame(self.report.rows(JobLeaf))
 
     @cached_property
     def measures(self) -> Mapping[str, pl.DataFrame]:
         """Every kind of measure that has rows, as a table by the kind's name, such as `Fetches` or `OperatorCost`."""
-        found: dict[str, list[object]] = {}
-        _collect(self.report, found)
-        return {kind: _frame(tuple(rows)) for kind, rows in sorted(found.items())}
+        kinds = sorted(self.report.measures.kinds, key=lambda kind: kind.__name__)
+        return {kind.__name__: _frame(self.report.rows(kind)) for kind in kinds}
 
     def sql(self, text: str) -> pl.DataFrame:
         """A query over the tables of the profiles."""
@@ -148,18 +147,6 @@ def _places(paths: tuple[str | Path, ...]) -> list[str | Path]:
 
 def _cache() -> Cache:
     return Cache(default_root(os.environ, Path.home()))
-
-
-def _collect(part: object, found: dict[str, list[object]]) -> None:
-    """Rows in the fields of a dataclass, and in those of its parts that hold rows themselves."""
-    for one in fields(part) if is_dataclass(part) else ():
-        value = getattr(part, one.name)
-        if isinstance(value, tuple):
-            for row in value:
-                if is_dataclass(row):
-                    found.setdefault(type(row).__name__, []).append(row)
-        elif is_dataclass(value):
-            _collect(value, found)
 
 
 def _frame(rows: tuple[object, ...]) -> pl.DataFrame:

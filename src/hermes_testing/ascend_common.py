@@ -34,9 +34,9 @@ ENVIRONMENT = (
 class Options:
     """How files are written.
 
-    `writer`: `2024` as torch_npu 2.1 with CANN 8.0, `2025` with the later names and ids. `schema`: version of
-    the Ascend database. `device`: what a Kineto trace was recorded on. `packed`: gzip Kineto traces. Without `roof` the
-    device has a name of which no peak is known: the model's times are no chip's.
+    `writer`: `2024` as torch_npu 2.1 with CANN 8.0, `2025` with the later names and ids. `schema`: version of the
+    Ascend database. `device`: what a Kineto trace was recorded on. `packed`: gzip Kineto traces. Without `roof` the
+    device has a name without a known peak: the model's times are no chip's.
     """
 
     writer: Literal["2024", "2025"] = "2024"

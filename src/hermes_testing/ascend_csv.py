@@ -40,7 +40,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Rows) -> None:
 
 
 def _tab(profile: Profile, ns: int) -> str:
-    """A moment as csv files hold it: with a tab, so that a spreadsheet keeps it a text."""
+    """A moment as csv files hold it: with a tab, because a spreadsheet then keeps it as text."""
     return us(epoch(profile, ns)) + "\t"
 
 
@@ -255,7 +255,7 @@ def _operator_rows(
 
 
 def _device_time(profile: Profile) -> dict[tuple[int, int], tuple[int, int]]:
-    """Device time, and that on AI Core, of what each operator launched, by its thread and start."""
+    """Device time, and AI Core time, of the tasks of each operator, by its thread and start."""
     found: dict[tuple[int, int], tuple[int, int]] = {}
     rows: list[Task | CommOp] = [*profile.tasks, *profile.comms]
     for row in rows:

@@ -55,7 +55,7 @@ class Network:
         """Carry out one operation; `arrivals` says when each member's stream reached it."""
         members = sorted(arrivals)
         peers = {rank: self._peers(rank, members) for rank in members}
-        begin = max(arrivals.values()) + _LATENCY_NS
+        begin = max(arrivals.values()) + _LATENCY_NS + 1_000 * self.job.latency_us
         # Rounded up: a size that does not divide evenly leaves no whole packets.
         share = -(-size // len(members))
         phases = _PHASES[op]
@@ -118,7 +118,7 @@ class Network:
 
     def _duration(self, rank: int, peer: int, size: int, step: int, retries: dict[int, int], phase: int) -> int:
         remote = self.remote(rank, peer)
-        usual = _LATENCY_NS + size // (ROCE_BYTES_PER_NS if remote else HCCS_BYTES_PER_NS)
+        usual = _LATENCY_NS + size * 100 // ((ROCE_BYTES_PER_NS if remote else HCCS_BYTES_PER_NS) * self.job.links)
         usual = self._noise(rank).device_ns(usual)
         usual += (rank * 131 + peer * 37 + phase * 17) % 97  # links are never quite equal
         taken = usual * self.effects.link_factor(rank, peer, step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hermes_testing.collective import Network, Timing
 from hermes_testing.job import Group
@@ -62,6 +62,8 @@ class Devices:
         self._joints: dict[tuple[object, ...], Joint] = {}
         self._task_ids: dict[Member, int] = defaultdict(lambda: 100)
         self._indexes: dict[tuple[int, str], int] = defaultdict(int)
+        self._moving_until: dict[int, int] = defaultdict(int)
+        self._running: dict[int, tuple[Member, int]] = {}
 
     def push(self, rank: int, stream: int, task: Pending) -> None:
         """Put a task on a stream."""
@@ -77,12 +79,21 @@ class Devices:
 
     def run(self) -> None:
         """Carry out every task whose conditions are met."""
+        if self._network.job.contention:
+            while any(self._advance(member) for member in sorted(self._queues, key=self._next_ns)):
+                pass
+            return
         moved = True
         while moved:
             moved = False
             for member in list(self._queues):
                 while self._advance(member):
                     moved = True
+
+    def _next_ns(self, member: Member) -> int:
+        """When the first task of a stream may start: in this order a kernel knows the transfers beside it."""
+        queue = self._queues[member]
+        return max(self._free[member] + _GAP_NS, queue[0].launch.ready_ns) if queue else 0
 
     def _advance(self, member: Member) -> bool:
         """Carry out the first task of a stream; False when there is none or it must wait."""
@@ -94,6 +105,9 @@ class Devices:
         if task.joint is not None:
             return self._join(member, task, task.joint, start)
         end = start + (task.lasts_ns or _EVENT_NS)
+        if task.kernel is not None:
+            end += self._contention_ns(member[0], start, task.lasts_ns)
+            self._running[member[0]] = (member, len(self._profiles[member[0]].tasks))
         if task.waits and task.event is not None:
             recorded = self._events.get((member[0], task.event))
             if recorded is None:
@@ -105,6 +119,26 @@ class Devices:
         self._free[member] = end
         self._profiles[member[0]].tasks.append(self._task(member, task, start, end))
         return True
+
+    def _contention_ns(self, rank: int, start: int, ns: int) -> int:
+        """How much longer a kernel, or the rest of one, takes for the transfers that run at its start."""
+        percent = self._network.job.contention
+        shared = min(ns, max(0, self._moving_until[rank] - start) * 100 // (100 + percent))
+        return shared * percent // 100
+
+    def _begin_transfer(self, begin: int, done: dict[int, Timing]) -> None:
+        """Let the kernels that run when a transfer begins take longer from then on."""
+        for rank, timing in done.items():
+            since = max(begin, self._moving_until[rank])
+            self._moving_until[rank] = max(self._moving_until[rank], timing.end_ns)
+            if rank not in self._running:
+                continue
+            member, index = self._running[rank]
+            tasks = self._profiles[rank].tasks
+            more = self._contention_ns(rank, since, max(0, tasks[index].end_ns - since))
+            if more:
+                tasks[index] = replace(tasks[index], end_ns=tasks[index].end_ns + more)
+                self._free[member] += more
 
     def _task(self, member: Member, task: Pending, start: int, end: int) -> Task:
         self._task_ids[member] += 1
@@ -130,6 +164,8 @@ class Devices:
             joint.streams[rank] = member[1]
             if len(joint.arrivals) == len(joint.members):
                 joint.done = self._carry_out(joint)
+                if self._network.job.contention:
+                    self._begin_transfer(max(joint.arrivals.values()), joint.done)
         if rank not in joint.done:
             return False
         timing = joint.done[rank]
@@ -159,6 +195,8 @@ class Devices:
         self._indexes[rank, joint.group.hash] += 1
         self._task_ids[member] += 1
         wide = joint.bytes % 2 == 0 and joint.bytes > 4
+        # Of these HCCL counts one rank's part, and NCCL that and the whole.
+        parts = len(joint.members) if joint.op in ("all_gather", "reduce_scatter") else 1
         return CommOp(
             name=f"{task.name}_{joint.group.hash[-3:]}_{index}_1",
             op=_own_op(joint, rank),
@@ -168,7 +206,7 @@ class Devices:
             start_ns=joint.arrivals[rank],
             end_ns=timing.end_ns,
             launch=task.launch,
-            count=joint.bytes // (2 if wide else 4),
+            count=joint.bytes // (2 if wide else 4) // parts,
             dtype="BFP16" if wide else "FP32",
             bytes=joint.bytes,
             algorithm="MESH-RING" if joint.sides is None else "NA",

@@ -43,7 +43,7 @@ class _Event:
 
 
 def draw(text: str, *, scale_ns: int = 1_000) -> dict[str, pl.DataFrame]:
-    """All canonical tables of a drawing; those that it does not show are empty.
+    """All canonical tables of a drawing; tables without a row in it are empty.
 
     One line is one lane, `rank<N>.<lane>` and then its cells, each `scale_ns` nanoseconds long:
 
@@ -53,11 +53,10 @@ def draw(text: str, *, scale_ns: int = 1_000) -> dict[str, pl.DataFrame]:
 
     Lanes: `step` (`#n` numbers the first one), `host`, `python`, `call` and `sync` (`@n` is the thread), `compute`,
     `comm`, `copy`, `wait` (`@n` is the stream), `gc`. A `call` launches the task of its letter, the first the first; a
-    `sync` waits for the device. A run of one letter is one event, named after the letter; `#`
-    stands for a nameless one, `.` for nothing, and `[####]` encloses one event, brackets included, so that
-    two can touch. `comm` makes rows of `comm_op` and of `kernel`; `comm:tp` names its group (else `world`),
-    whose operations are numbered in order of start. A row belongs to the step that its start lies in.
-    Raises `DrawingError`.
+    `sync` waits for the device. A run of one letter is one event, named after the letter. `#` stands for a nameless
+    event, and `.` for nothing. `[####]` encloses one event, brackets included: two events can then touch. `comm` makes
+    rows of `comm_op` and of `kernel`; `comm:tp` names its group (else `world`), whose operations are numbered in order
+    of start. A row belongs to the step that its start lies in. Raises `DrawingError`.
     """
     if scale_ns < 1:
         raise DrawingError(f"a cell cannot be {scale_ns} ns long", hint="scale_ns is a whole number from 1 on")

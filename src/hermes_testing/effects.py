@@ -12,7 +12,7 @@ _SLOWER: tuple[FaultKind, ...] = ("slow_rank_compute", "fused_comm_straggler")
 
 
 class Effects:
-    """Answers the simulator's questions about the faults of a job, and sums the time that it adds for them.
+    """Answers the simulator's questions about the faults of a job, and sums the added time.
 
     `injected` maps (number of the fault, rank, step) to nanoseconds; faults that only reorder work add none.
     """

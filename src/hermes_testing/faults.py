@@ -34,8 +34,8 @@ FaultKind = Literal[
 class Kind:
     """What one kind of fault means.
 
-    `amount` is the usual amount in `unit`; `where` the ranks it strikes when none are named; `needs` what the
-    layout must have; `layer` the layer of the finding it should lead to.
+    `amount` is the usual amount in `unit`. `where` are the ranks it strikes if none are named. `needs` is a condition
+    on the layout. `layer` is the layer of the expected finding.
     """
 
     amount: int

@@ -8,12 +8,8 @@ from collections.abc import Generator, Sequence
 
 from hermes_testing.device import Devices, Joint, Pending
 from hermes_testing.effects import Effects
-from hermes_testing.job import Job
-from hermes_testing.launcher import Launcher
-from hermes_testing.model import BATCH_BYTES, ITEM_BYTES
-from hermes_testing.noise import Noise
-from hermes_testing.profile import Block, Kernel, Launch, Profile, StepMark
-from hermes_testing.program import (
+from hermes_testing.instructions import (
+    Accumulate,
     Await,
     Collect,
     Communicate,
@@ -22,13 +18,21 @@ from hermes_testing.program import (
     Item,
     Leave,
     Load,
-    Program,
     Run,
 )
+from hermes_testing.job import Job
+from hermes_testing.launcher import Launcher
+from hermes_testing.model import BATCH_BYTES, ITEM_BYTES
+from hermes_testing.noise import Noise
+from hermes_testing.profile import Block, Kernel, Launch, Profile, StepMark
+from hermes_testing.program import Program
 
 COMPUTE_STREAM = 2
 _CORE_TASK = {"AI_CORE": "AI_CORE", "AI_VECTOR_CORE": "AI_CORE", "MIX_AIC": "MIX_AIC", "AI_CPU": "AI_CPU"}
-_HCCL = {"all_reduce": "allReduce", "all_to_all": "alltoallv", "send": "send", "recv": "receive"}
+_HCCL = {
+    "all_reduce": "allReduce", "all_gather": "allGather", "reduce_scatter": "reduceScatter",
+    "all_to_all": "alltoallv", "send": "send", "recv": "receive",
+}  # fmt: skip
 
 Blocked = Generator[int, int, None]
 """Yields the stream it waits for; is sent the moment at which that stream ran dry."""
@@ -82,6 +86,8 @@ class Host:
             self._communicate(instruction)
         elif isinstance(instruction, Await):
             self._await(instruction)
+        elif isinstance(instruction, Accumulate):
+            self._accumulate(instruction)
         elif isinstance(instruction, Item):
             yield from self._item(instruction)
         elif isinstance(instruction, Load):
@@ -294,6 +300,16 @@ class Host:
         for event in self._handles.pop(instruction.handle, ()):
             self._wait(COMPUTE_STREAM, event)
 
+    def _accumulate(self, instruction: Accumulate) -> None:
+        host = self._launcher
+        host.use("backward")
+        engine = host.open("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", "op")
+        host.spend(2_000)
+        node = host.open("torch::autograd::AccumulateGrad", "op", shapes=instruction.shape, dtypes="c10::BFloat16")
+        host.spend(3_000)
+        host.close(node)
+        host.close(engine)
+
     def _record(self, stream: int) -> int:
         self._events += 1
         launch = self._event_call("record_event", "aclrtRecordEvent")
@@ -341,7 +357,10 @@ class Host:
         return [block for _, block in self._pairs.values()]
 
 
-_FRAMEWORK = {"all_reduce": "allreduce_", "all_to_all": "alltoall_base_", "send": "send", "recv": "recv_"}
+_FRAMEWORK = {
+    "all_reduce": "allreduce_", "all_gather": "_allgather_base_", "reduce_scatter": "_reduce_scatter_base_",
+    "all_to_all": "alltoall_base_", "send": "send", "recv": "recv_",
+}  # fmt: skip
 _FRAMEWORK_TYPE = {"DT_BF16": "c10::BFloat16", "FLOAT": "float", "INT64": "long int"}
 
 

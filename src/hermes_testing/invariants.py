@@ -1,6 +1,6 @@
 """What no report may say: times that do not add up, costs beyond their leaves, gains beyond what is lost.
 
-Tests hold these laws against every real profile and modelled job. A report never prints that it breaks one.
+Tests hold these laws against every real profile and modelled job. A report never prints a broken law.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from hermes.model.job import Job
 from hermes.model.leaf_time import JobLeaf, LeafTime, spent
 from hermes.model.plan import Advice
 from hermes.model.report import Report
-from hermes.profiles.advise.ranges import Known
-from hermes.profiles.advise.room import TOGETHER, Room, of_host
-from hermes.profiles.tree.kinds import Kinds
-from hermes.profiles.tree.room import most_ns
+from hermes.profiles.advise.gain_bound import TOGETHER, GainBound, only_host_changes
+from hermes.profiles.advise.gain_ranges import CostCertainty
+from hermes.profiles.tree.finding_cost_bound import most_ns
+from hermes.profiles.tree.leaf_kinds import LeafKinds
 
 
 def contradictions(report: Report) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def _sums(report: Report) -> Iterator[str]:
 
 def _tree(report: Report) -> Iterator[str]:
     """The tree of the job is as long as the mean of its ranks; the headline is the kind with most to win."""
-    times, rows = report.measures.rows(LeafTime), report.measures.rows(JobLeaf)
+    times, rows = report.rows(LeafTime), report.rows(JobLeaf)
     lengths = Counter[int]()
     for row in times:
         lengths[row.rank] += row.total_ns
@@ -51,18 +51,17 @@ def _tree(report: Report) -> Iterator[str]:
     for leaf in rows:
         if leaf.curable_ns is not None and not 0 <= leaf.curable_ns <= leaf.total_ns:
             yield f"{leaf.curable_ns} of {leaf.total_ns} ns of {leaf.leaf.value} can be won"
-    kinds = {kind.leaf for kind in Kinds.of(rows).every}
+    kinds = {kind.leaf for kind in LeafKinds.of(rows).every}
     if kinds and report.verdict.leaf not in kinds:
         yield f"the headline is about {report.verdict.leaf}, which takes no time"
 
 
 def _gains(report: Report) -> Iterator[str]:
     longest = max((split.whole_ns for split in report.steps), default=0)
-    room = Room.of(report.measures.job.steps)
-    known = Known(floor=report.plan.floor, room=room)
+    room = GainBound.of(report.measures.job.steps)
+    known = CostCertainty(floor=report.plan.floor, room=room)
     steps = report.measures.job.steps
-    times = (row for row in report.measures.rows(LeafTime) if row.rank in steps.devices)
-    job = Job(steps=steps, spent=spent(times, steps.counts))
+    job = Job(steps=steps, spent=spent(report.rows(LeafTime), steps.counts))
     # What long steps lose is a mean over all steps, and may be more than the typical one has.
     free = max(
         [room.host_ns, *(sum(ns for leaf, ns in own.items() if leaf.part == "idle") for own in job.spent.values())]
@@ -72,7 +71,13 @@ def _gains(report: Report) -> Iterator[str]:
             yield f"{one.code}: a gain of {one.gain.low_ns} to {one.gain.high_ns} ns"
         if one.gain.high_ns > known.most_ns(one.cost_ns, one.replay) and not one.endangers:
             yield f"{one.code} gives {one.gain.high_ns} ns and costs {one.cost_ns}"
-        if free and one.gain.replayed and of_host(one.replay) and one.gain.high_ns > free and not one.endangers:
+        if (
+            free
+            and one.gain.replayed
+            and only_host_changes(one.replay)
+            and one.gain.high_ns > free
+            and not one.endangers
+        ):
             yield f"{one.code} gives {one.gain.high_ns} ns, and the device is free for {free}"
         if longest and one.cost_ns > longest:
             yield f"{one.code} costs {one.cost_ns} ns of a step of {longest}"
@@ -82,15 +87,15 @@ def _gains(report: Report) -> Iterator[str]:
 
 
 def _actions(report: Report) -> Iterator[str]:
-    planned = {code for one in report.plan.actions for code in one.codes}
-    behind = {one.code: planned & {*one.explained_by} for one in report.findings}
-    to_come = [code for one in report.plan.actions for code in one.codes]
+    planned = {key for one in report.plan.actions for key in one.answers}
+    behind = {one.key: planned & {*one.causes} for one in report.findings}
+    to_come = [key for one in report.plan.actions for key in one.answers]
     for one in report.plan.actions:
-        for code in one.codes:
-            to_come.remove(code)
-        causes = {cause for code in one.codes for cause in behind.get(code, ())}
+        for key in one.answers:
+            to_come.remove(key)
+        causes = {cause for key in one.answers for cause in behind.get(key, ())}
         if causes and causes <= {*to_come}:
-            yield f"{_of(one)} comes before {', '.join(sorted(causes))}, which explain it"
+            yield f"{_of(one)} comes before {', '.join(sorted(code for code, _ in causes))}, which explain it"
         if one.share_high > 1:
             yield f"{_of(one)} gives {one.share_high:.0%} of the step"
     together = report.plan.combined

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hermes.base.errors import InputError
-from hermes.knowledge.ascend import group_hash
+from hermes.knowledge.ascend_codes import group_hash
 from hermes_testing.faults import Fault
 
 Level = Literal["Level0", "Level1", "Level2"]
@@ -29,7 +29,14 @@ class Job:
     expert groups. `micro_batches` is `pp` when 0. `stacks` records Python frames. Raises `InputError` for a
     layout that cannot be. Without `task_queue` the dispatching threads launch themselves, as PyTorch does on CUDA and
     torch_npu with `TASK_QUEUE_ENABLE=0`. With `fused`, sums over a tensor-parallel group are in one kernel with their
-    product, as MC2 has them. `noise` is the spread of all times in percent; with it clocks are apart and events lost.
+    product, as MC2 has them. `contention` is how much longer kernels take while a transfer of their rank runs, in
+    percent: both need the memory. `bucket_kb` is the size from which a bucket of gradients is sent, as
+    DistributedDataParallel fills them: parameter by parameter as gradients become ready; 0 sends those of each layer.
+    `sharded` is how many layers make a unit of parameters that lie in parts on the data-parallel ranks, as
+    FullyShardedDataParallel has them; 0 keeps all whole. `prefetch` is how many units before their own all-gathers are
+    launched, in forward and in backward; each waits for the compute that was launched before it.
+    `noise` is the spread of all times in percent; with it clocks are apart and events
+    are lost.
     """
 
     ranks: int = 8
@@ -47,6 +54,12 @@ class Job:
     stacks: bool = False
     task_queue: bool = True
     fused: bool = False
+    contention: int = 0
+    bucket_kb: int = 0
+    sharded: int = 0
+    prefetch: tuple[int, int] = (0, 0)
+    latency_us: int = 0
+    links: int = 100
     noise: int = 0
     faults: tuple[Fault, ...] = ()
 
@@ -60,6 +73,8 @@ class Job:
         self._demand(self.data_parallel % self.ep == 0, f"ep {self.ep} does not divide dp {self.data_parallel}")
         self._demand(self.layers % self.pp == 0, f"pp {self.pp} does not divide {self.layers} layers")
         self._demand(self.ranks % self.hosts == 0, f"{self.hosts} hosts do not divide {self.ranks} ranks")
+        whole = self.data_parallel > 1 and self.pp == 1 and not self.bucket_kb
+        self._demand(not self.sharded or whole, "sharded layers need data-parallel ranks, one stage and no buckets")
         for fault in self.faults:
             problem = fault.problem(ranks=self.ranks, hosts=self.hosts, pp=self.pp, tp=self.tp)
             self._demand(not problem, f"fault {fault.kind}: {problem}")

@@ -14,8 +14,14 @@ from hermes_testing.profile import CommOp, HostCall, Launch, Profile, Task
 
 BASE_NS = 1_735_689_600_000_000_000
 _GPU_STREAM = {2: 7}
-_NCCL = {"all_reduce": "AllReduce", "all_to_all": "SendRecv", "send": "SendRecv", "recv": "SendRecv"}
-_COLLECTIVE = {"all_reduce": "allreduce", "all_to_all": "all_to_allv", "send": "send", "recv": "recv"}
+_NCCL = {
+    "all_reduce": "AllReduce_Sum_bf16_RING_LL", "all_gather": "AllGather_RING_LL",
+    "reduce_scatter": "ReduceScatter_Sum_bf16_RING_LL", "all_to_all": "SendRecv", "send": "SendRecv", "recv": "SendRecv",
+}  # fmt: skip
+_COLLECTIVE = {
+    "all_reduce": "allreduce", "all_gather": "_allgather_base", "reduce_scatter": "_reduce_scatter_base",
+    "all_to_all": "all_to_allv", "send": "send", "recv": "recv",
+}  # fmt: skip
 _DTYPE = {"BFP16": "BFloat16", "FP32": "Float"}
 _DEVICES = {
     # Times are those of the model whatever the device is: one that has a roof would be far below it, or above.
@@ -272,14 +278,14 @@ class _Trace:
 
     def _comm(self, comm: CommOp) -> Iterator[str]:
         stream = comm.stream + 20
-        name = f"ncclDevKernel_{_NCCL[comm.op]}_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
-        if _NCCL[comm.op] == "SendRecv":
-            name = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+        name = f"ncclDevKernel_{_NCCL[comm.op]}(ncclDevKernelArgsStorage<4096ul>)"
         external = self._external.get((comm.launch.op_tid, comm.launch.op_ns), 0)
         members = ", ".join(map(str, comm.group.members))
+        sent = comm.count * (len(comm.group.members) if comm.op == "reduce_scatter" else 1)
+        received = comm.count * (len(comm.group.members) if comm.op == "all_gather" else 1)
         at = f'"stream": {stream}, "correlation": {comm.launch.connection}'
         args = self._kernel_args(f'"External id": {external}', at, '"grid": [24, 1, 1], "block": [544, 1, 1]')
-        args += f', "Collective name": "{_COLLECTIVE[comm.op]}", "dtype": "{_DTYPE[comm.dtype]}", "In msg nelems": {comm.count}, "Out msg nelems": {comm.count}, "Group size": {len(comm.group.members)}, "Process Group Name": "{self._names[comm.group.hash]}", "Process Group Description": "{comm.group.name}", "Process Group Ranks": "[{members}]"'
+        args += f', "Collective name": "{_COLLECTIVE[comm.op]}", "dtype": "{_DTYPE[comm.dtype]}", "In msg nelems": {sent}, "Out msg nelems": {received}, "Group size": {len(comm.group.members)}, "Process Group Name": "{self._names[comm.group.hash]}", "Process Group Description": "{comm.group.name}", "Process Group Ranks": "[{members}]"'
         yield self._x("kernel", name, self._profile.device, stream, comm.start_ns, comm.end_ns, args)
         extra = f', "kernel": "{name}", "grid": [24, 1, 1], "block": [544, 1, 1], "shared memory": 0'
         yield from self._launched("LaunchKernel", comm.launch, extra, stream, comm.start_ns)

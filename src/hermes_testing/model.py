@@ -140,7 +140,7 @@ class Model:
         return max(1, us * self._tokens // TOKENS)
 
     def backward(self, kernel: Kernel) -> tuple[str, tuple[Kernel, ...]]:
-        """The autograd node of a forward kernel and the kernels that it runs."""
+        """The autograd node of a forward kernel, and its kernels."""
         shape, back = kernel.inputs, f"{kernel.output};{kernel.inputs.split(';')[0]}"
         if kernel.type == "MatMulV2":
             rows, inner = (int(part) for part in kernel.inputs.split(";")[0].split(","))

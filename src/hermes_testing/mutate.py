@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hermes.model.report import Report
+from hermes.model.step_measures import RankTotal
 
 NUMBERS = (
     "0",
@@ -137,7 +138,7 @@ def contradictions(report: Report) -> list[str]:
             found.append(f"a negative time: {split}")
         if len(known) == len(parts) and sum(known) != split.window_ns:
             found.append(f"the parts do not add up to the window: {split}")
-    for total in report.totals:
+    for total in report.rows(RankTotal):
         if total.busy_ns + total.idle_ns != total.span_ns or total.idle_ns < 0:
             found.append(f"busy and idle do not add up to the span: {total}")
     return found

@@ -25,7 +25,7 @@ class Noise:
         self._device, self._host = random.Random(f"device/{self._name}"), random.Random(f"host/{self._name}")
 
     def begin(self, step: int) -> None:
-        """Draw what is this step's own, so that what a fault adds to one step leaves the next as it was."""
+        """Draw the noise of this step alone: the added time of a fault leaves the next step unchanged."""
         self._device.seed(f"device/{self._name}/{step}")
         self._host.seed(f"host/{self._name}/{step}")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from hermes_testing.buckets import Filling, accumulated
 from hermes_testing.effects import Effects
 from hermes_testing.faults import FaultKind
+from hermes_testing.instructions import Await, Collect, Communicate, Enter, Instruction, Item, Leave, Load, Phase, Run
 from hermes_testing.job import HIDDEN, Group, Job
 from hermes_testing.model import (
     AI_CPU_KERNEL,
@@ -21,81 +23,7 @@ from hermes_testing.model import (
     gradient_bytes,
 )
 from hermes_testing.profile import Kernel
-
-Phase = Literal["forward", "backward", "optimizer"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """Fetch a batch from the DataLoader and copy it to the device."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """Run one operator. `pair` joins a forward operator with its autograd `node`, which frees its output."""
-
-    op: str
-    inner: str
-    kernels: tuple[Kernel, ...]
-    phase: Phase
-    pair: str = ""
-    node: str = ""
-    extra: Literal["", "recompilation", "ai_cpu_operators"] = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Communicate:
-    """Launch an operation; the compute stream waits for it here, or at an `Await` of its `handle`.
-
-    `fused` is a kernel that carries it out itself, on the compute stream.
-    """
-
-    group: Group
-    op: str
-    bytes: int
-    phase: Phase
-    stream: int
-    handle: str = ""
-    peer: int | None = None
-    fused: Kernel | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Await:
-    """Let the compute stream wait for an operation launched before."""
-
-    handle: str
-    phase: Phase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """Copy one number to the host, which waits for the compute stream. `extra`: a fault put it here."""
-
-    phase: Phase
-    extra: Literal["", "synchronisation_calls"] = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collect:
-    """Stop the main thread for a garbage collection."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enter:
-    """Begin a Python call (`frame`) or a framework range that encloses what follows."""
-
-    name: str
-    kind: Literal["frame", "module", "range"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
-    """End what the last `Enter` began."""
-
-
-Instruction = Load | Run | Communicate | Await | Item | Collect | Enter | Leave
-
+from hermes_testing.sharding import Units
 
 _PLANTED: dict[FaultKind, tuple[Kernel, ...]] = {
     "unfused_conv_bn_relu": CONVOLUTION,
@@ -115,12 +43,15 @@ class Program:
         self._groups = {group.name: group for group in groups if rank in group.members}
         self._extras: list[tuple[Instruction, ...]] = []
         self._slots = 0
+        self._units: Units | None = None
 
     def step(self, step: int) -> list[Instruction]:
         """All instructions of a step, the faults that insert some included."""
         more = self._effects.amount("uneven_batches", self._rank, step)
         self._model = Model(self._job.tp, self._job.tokens * (100 + more) // 100)
         self._plan_extras(step)
+        if self._job.sharded:
+            self._units = Units(self._job, self._groups["dp"], self._effects.stage_layers(self._rank, step))
         instructions: list[Instruction] = [Enter(name="train.py(88): train_step", kind="frame")]
         if self._effects.amount("gc_pause", self._rank, step):
             instructions.append(Collect())
@@ -163,14 +94,18 @@ class Program:
         return [instruction for rows in here for instruction in rows]
 
     def _forward(self, step: int, batch: int) -> Iterator[Instruction]:
-        stage, last = self._place.pp, self._place.pp == self._job.pp - 1
+        stage, last, units = self._place.pp, self._place.pp == self._job.pp - 1, self._units
         yield Load()
+        if units is not None:
+            yield from units.begin("forward", batch, 0)
         if stage:
             yield self._p2p("recv", -1, "forward")
         else:
             yield from self._runs(self._model.embedding, f"{batch}/embedding")
         for layer in range(self._effects.stage_layers(self._rank, step)):
             yield Enter(name=f"nn.Module: Block_{layer}", kind="module")
+            if units is not None and (unit := units.starts(layer)) is not None:
+                yield from units.begin("forward", batch, unit)
             key = f"{batch}/{layer}"
             yield from self._runs(self._model.attention, f"{key}/attention")
             yield from self._reduce("tp", "forward")
@@ -188,31 +123,57 @@ class Program:
 
     def _backward(self, step: int, batch: int, handles: list[Instruction]) -> Iterator[Instruction]:
         """The backward pass; launches gradient buckets in the last micro-batch and appends their `Await`s."""
-        stage, last = self._place.pp, self._place.pp == self._job.pp - 1
         final = batch == self._job.batches - 1
-        exposed = bool(self._effects.amount("exposed_all_reduce", self._rank, step))
         late: list[Communicate] = []
+        exposed = bool(self._effects.amount("exposed_all_reduce", self._rank, step))
+        for instruction in self._with_buckets(step, batch, final=final):
+            bucket = isinstance(instruction, Communicate) and instruction.handle.startswith("grad")
+            if isinstance(instruction, Communicate) and bucket:
+                late.append(instruction)
+            if not (exposed and bucket):
+                yield instruction
+        if exposed:
+            yield from late
+        handles.extend(Await(handle=bucket.handle, phase="optimizer") for bucket in late)
+
+    def _with_buckets(self, step: int, batch: int, *, final: bool) -> Iterator[Instruction]:
+        """The backward pass with its buckets: those of each layer, or of a size where the job has one."""
+        group, size = self._groups.get("dp"), self._job.bucket_kb
+        if not size:
+            yield from self._pass(step, batch, final=final)
+            return
+        filling = Filling(cap_bytes=size * 1_024) if final and group else None
+
+        def send(number: int, held: int) -> Communicate:
+            assert group is not None
+            return _bucket(group, f"grad/{number}", held)
+
+        yield from accumulated(self._pass(step, batch, final=False), self._job.tp, filling, send)
+
+    def _pass(self, step: int, batch: int, *, final: bool) -> Iterator[Instruction]:
+        """All operators of a backward pass, and in the last one a bucket for each layer behind it."""
+        stage, last, units = self._place.pp, self._place.pp == self._job.pp - 1, self._units
         if last:
             yield from self._gradients(self._model.loss, f"{batch}/loss")
         else:
             yield self._p2p("recv", 1, "backward")
         for layer in reversed(range(self._effects.stage_layers(self._rank, step))):
+            if units is not None and (unit := units.ends(layer)) is not None:
+                yield from units.begin("backward", batch, unit)
             yield from self._layer_gradients(f"{batch}/{layer}")
-            buckets = self._buckets(step, f"grad{layer}", gradient_bytes(self._job.tp)) if final else []
-            late.extend(buckets)
-            if not exposed:
-                yield from buckets
+            if units is not None:
+                if (unit := units.starts(layer)) is not None:
+                    yield units.end(batch, unit)
+            elif final:
+                yield from self._buckets(step, f"grad{layer}", gradient_bytes(self._job.tp))
         if stage:
             yield self._p2p("send", -1, "backward")
         else:
             yield from self._gradients(self._model.embedding, f"{batch}/embedding")
-            tail = self._buckets(step, "grad_embedding", embedding_bytes(self._job.tp)) if final else []
-            late.extend(tail)
-            if not exposed:
-                yield from tail
-        if exposed:
-            yield from late
-        handles.extend(Await(handle=bucket.handle, phase="optimizer") for bucket in late)
+            if units is not None:
+                yield units.end(batch, 0)
+            elif final:
+                yield from self._buckets(step, "grad_embedding", embedding_bytes(self._job.tp))
 
     def _layer_gradients(self, key: str) -> Iterator[Instruction]:
         yield from self._gradients(self._model.residual, f"{key}/residual")
@@ -280,17 +241,7 @@ class Program:
             return []
         pieces = max(1, self._effects.amount("small_packets", self._rank, step))
         odd = 4 if self._effects.amount("unaligned_sizes", self._rank, step) else 0
-        return [
-            Communicate(
-                group=group,
-                op="all_reduce",
-                bytes=size // pieces // 512 * 512 + odd,
-                phase="backward",
-                stream=group.stream,
-                handle=f"{handle}/{piece}",
-            )
-            for piece in range(pieces)
-        ]
+        return [_bucket(group, f"{handle}/{piece}", size // pieces // 512 * 512 + odd) for piece in range(pieces)]
 
     def _p2p(self, op: Literal["send", "recv"], towards: int, phase: Phase) -> Communicate:
         """A transfer to or from the neighbouring stage; each direction has its own stream, so none blocks."""
@@ -305,6 +256,10 @@ class Program:
             peer=group.members[group.members.index(self._rank) + towards],
             handle="sent" if op == "send" else "",
         )
+
+
+def _bucket(group: Group, handle: str, size: int) -> Communicate:
+    return Communicate(group=group, op="all_reduce", bytes=size, phase="backward", stream=group.stream, handle=handle)
 
 
 def one_f_one_b(stage: int, stages: int, batches: int) -> Iterator[tuple[Literal["F", "B"], int]]:

@@ -1,6 +1,6 @@
 """The numbers that an analysis of a modelled job must give, worked out from its events by plain counting.
 
-On purpose this shares no code with the rooms that it measures: every set of intervals is a plain list.
+On purpose this shares no code with Hermes itself: every set of intervals is a plain list.
 """
 
 from __future__ import annotations

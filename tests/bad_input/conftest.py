@@ -1,4 +1,4 @@
-"""Small whole profiles to break, and the command line to run over them."""
+"""Small complete profiles for tests to break, and the command line to run over them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ import pytest
 
 from hermes.cli import main
 from hermes_testing import Job, generate
+from hermes_testing.iterations import write_iterations
+from hermes_testing.rocpd import write_rocpd
 
 FORMATS = ("text", "db", "kineto", "merged")
 _JOB = Job(ranks=2, steps=2, layers=1, level="Level1")
@@ -23,7 +25,7 @@ _JOB = Job(ranks=2, steps=2, layers=1, level="Level1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one run of the command line left."""
+    """The result of one run of the command line."""
 
     code: int
     out: str
@@ -35,7 +37,7 @@ class Outcome:
         return value
 
     def said(self) -> str:
-        """Everything printed, without the spaces and line breaks that depend on the width of the terminal."""
+        """All printed text, without the spaces and line breaks that depend on the width of the terminal."""
         return "".join((self.out + self.err).split())
 
 
@@ -44,7 +46,7 @@ Command = Callable[..., Outcome]
 
 @pytest.fixture
 def hermes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """Runs `hermes` with these arguments as its main function does, with a cache of its own for each test."""
+    """Runs `hermes` with arguments as its main function does, with a cache of its own for each test."""
     monkeypatch.setenv("HERMES_CACHE_DIR", str(tmp_path / "hermes-cache"))
     monkeypatch.setenv("COLUMNS", "300")
 
@@ -65,7 +67,7 @@ def hermes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Rank 0 of a job of two, in each form, each in a folder of its own."""
+    """Rank 0 of a job of two, in each format, each in a folder of its own."""
     made = tmp_path_factory.mktemp("made")
     generate(made, _JOB, formats=("ascend-text", "ascend-db", "kineto"))
     folders = {}
@@ -77,12 +79,19 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folders["merged"] = made / "one" / "merged"
     for form in ("text", "db"):
         shutil.copytree(folders[form], folders["merged"], dirs_exist_ok=True)
+    folders["rocpd"] = made / "one" / "rocpd"
+    folders["rocpd"].mkdir()
+    write_rocpd(folders["rocpd"], sorted(folders["kineto"].iterdir()))
+    write_iterations(made / "iterations", _JOB)
+    first = min((made / "iterations").iterdir())
+    folders["iterations"] = made / "one" / "iterations"
+    shutil.copytree(first, folders["iterations"] / first.name)
     return folders
 
 
 @pytest.fixture
 def profile(whole: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
-    """A copy of the whole profile of that form, to break."""
+    """A copy of the complete profile in a format, to break."""
 
     def copied(form: str) -> Path:
         return Path(shutil.copytree(whole[form], tmp_path / "in" / form))
@@ -92,7 +101,7 @@ def profile(whole: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def healthy(whole: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """The report of each whole profile as JSON."""
+    """The report of each complete profile as JSON."""
     from hermes.profiles.load import load
     from hermes.profiles.pipeline.analyze import analyze
     from hermes.report.report_json import document
@@ -103,7 +112,7 @@ def healthy(whole: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def only(folder: Path, pattern: str) -> Path:
-    """The one file below the folder whose name fits."""
+    """The only file below the folder whose name matches."""
     (found,) = folder.rglob(pattern)
     return found
 

@@ -1,4 +1,4 @@
-"""Small inputs that ask for much work: each shape is a function that writes one into a folder and says what to give."""
+"""Small inputs that require much work: each function writes one kind of input into a folder and returns its path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPARSE_BYTES = 12 << 30
 
 
 def trace(path: Path, threads: int = 1, each: int = 40) -> Path:
-    """A Kineto trace in which each of so many threads has so many operators."""
+    """A Kineto trace in which each of `threads` threads has `each` operators."""
     events: list[dict[str, Any]] = [
         {"ph": "X", "cat": "cpu_op", "name": f"aten::op{number % 7}", "pid": 1, "tid": 100 + thread,
          "ts": 1_000_000 + 50 * number + thread, "dur": 20, "args": {"External id": number * threads + thread}}
@@ -31,12 +31,12 @@ def trace(path: Path, threads: int = 1, each: int = 40) -> Path:
 
 
 def a_thousand_threads(folder: Path) -> Path:
-    """Each thread has one event."""
+    """A trace of a thousand threads with one event each."""
     return trace(folder / "host_1.1700000000000000000.pt.trace.json", threads=1000, each=1)
 
 
 def a_thousand_processes(folder: Path) -> Path:
-    """Each process has one event."""
+    """A trace of a thousand processes with one event each."""
     path = trace(folder / "host_1.1700000000000000000.pt.trace.json", threads=1000, each=1)
     whole = json.loads(path.read_text())
     for number, event in enumerate(whole["traceEvents"]):
@@ -46,7 +46,8 @@ def a_thousand_processes(folder: Path) -> Path:
 
 
 def sparse_members(folder: Path) -> Path:
-    """The map of a sparse file, as PAX writes it into the data: millions of numbers in a few packed bytes."""
+    """An archive with the map of a sparse file in its data, as PAX writes it: millions of numbers in a few packed
+    bytes."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.PAX_FORMAT) as archive:
         member = tarfile.TarInfo("rank0.pt.trace.json")
@@ -72,14 +73,14 @@ def many_deep_folders(folder: Path) -> Path:
 
 
 def sparse_trace(folder: Path) -> Path:
-    """A trace of gigabytes of which a disk holds a few."""
+    """A sparse trace of gigabytes that takes little room on the disk."""
     path = trace(folder / "rank0.pt.trace.json")
     os.truncate(path, _SPARSE_BYTES)
     return path
 
 
 def sparse_recording(folder: Path) -> Path:
-    """The index of a recording, as long as no disk is."""
+    """A recording whose index is longer than any disk."""
     (folder / "rank0").mkdir()
     path = folder / "rank0" / "index.jsonl"
     path.write_text(json.dumps({"format": 1, "rank": 0}) + "\n")
@@ -88,7 +89,7 @@ def sparse_recording(folder: Path) -> Path:
 
 
 def sparse_dump(folder: Path) -> Path:
-    """A dump of msprobe with the stacks of its calls in a file as long as no disk is."""
+    """A dump of msprobe whose file of call stacks is longer than any disk."""
     here = folder / "step0" / "rank0"
     here.mkdir(parents=True)
     (here / "dump.json").write_text(json.dumps({"task": "statistics", "level": "L1", "data": _DUMPED}))
@@ -116,7 +117,7 @@ def link_to_proc(folder: Path) -> Path:
 
 
 def diamonds(folder: Path) -> Path:
-    """Folders each of which has several links to the next: there are millions of ways to the last."""
+    """Folders with several links each to the next folder: there are millions of paths to the last one."""
     floors = [folder / f"floor{number}" for number in range(12)]
     for floor in floors:
         floor.mkdir()

@@ -25,7 +25,7 @@ _SETTINGS = settings(
 )
 
 
-@pytest.mark.parametrize("form", sampled(["text", "db", "kineto", "merged"], "kineto"))
+@pytest.mark.parametrize("form", sampled(["text", "db", "kineto", "merged", "rocpd", "iterations"], "kineto"))
 @_SETTINGS
 @given(seed=st.integers(0, 2**32))
 def test_random_harm_ends_in_a_sound_report_or_a_message(form: str, seed: int, whole: dict[str, Path]) -> None:

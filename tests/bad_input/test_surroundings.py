@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.each import sampled
 
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 from hermes_testing import Job, generate
 
 DB = "ascend_pytorch_profiler_0.db"
@@ -57,7 +57,7 @@ def test_the_wrong_folder_is_refused_and_named(files: dict[str, bytes], tmp_path
     folder.mkdir()
     for name, content in files.items():
         (folder / name).write_bytes(content)
-    assert_refused(hermes("analyze", folder), str(folder), "no profile among", "lost:")
+    assert_refused(hermes("analyze", folder), str(folder), "is a profile (", "lost:")
 
 
 def test_only_the_settings_of_a_profile_are_no_profile(profile: Any, hermes: Any) -> None:
@@ -65,7 +65,7 @@ def test_only_the_settings_of_a_profile_are_no_profile(profile: Any, hermes: Any
     for path in folder.rglob("*"):
         if path.is_file() and not path.name.startswith("profiler_"):
             path.unlink()
-    assert_refused(hermes("analyze", folder), "no profile among", "profiler_info_0.json")
+    assert_refused(hermes("analyze", folder), "is a profile (", "profiler_info_0.json")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_two_folders_that_say_the_same_rank_are_doubtful(profile: Any, hermes: A
     ended = hermes("analyze", "--strict", "--format", "json", folder)
     assert ended.code == 3
     (note,) = degraded(ended.document())
-    assert "all say that they are rank 0" in note["message"]["text"]
+    assert "all give rank 0 as their rank" in note["message"]["text"]
     assert first.name in note["where"]
     assert ended.document()["steps"] == healthy["text"]["steps"]
 
@@ -226,7 +226,7 @@ def test_a_rank_that_is_no_rank_never_ends_the_analysis(
     document = hermes("analyze", "--format", "json", folder).document()
     assert document["coverage"]["ranks_seen"] == [0]
     if form == "text" and rank != "0":
-        assert any("which rank this is" in note["message"]["text"] for note in document["diagnostics"])
+        assert any("names the rank of this capture" in note["message"]["text"] for note in document["diagnostics"])
 
 
 HOLD = """
@@ -313,8 +313,8 @@ FULL = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))
-from hermes.cli import main
-main()
+from hermes.cli import command
+command()
 """
 
 

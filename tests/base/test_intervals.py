@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.base.intervals import EMPTY, Intervals, covered, exclusive, flat, window
+from hermes.base.intervals import EMPTY, Intervals, covered_lengths, exclusive, union_of_intervals, window
 
 Pairs = list[tuple[int, int]]
 
@@ -20,7 +20,7 @@ FAR = 1_736_412_474_721_169_590
 
 def build(pairs: Pairs, shift: int = 0) -> Intervals:
     starts = np.array([start + shift for start, _ in pairs], dtype=np.int64)
-    return flat(starts, np.array([end + shift for _, end in pairs], dtype=np.int64))
+    return union_of_intervals(starts, np.array([end + shift for _, end in pairs], dtype=np.int64))
 
 
 def points(pairs: Pairs) -> set[int]:
@@ -152,7 +152,7 @@ def test_lengths_near_the_limit_of_64_bits_are_exact() -> None:
 
 def test_the_inputs_are_not_changed() -> None:
     starts, ends = np.array([5, 0], dtype=np.int64), np.array([9, 2], dtype=np.int64)
-    flat(starts, ends).clip(1, 6)
+    union_of_intervals(starts, ends).clip(1, 6)
     assert (starts.tolist(), ends.tolist()) == ([5, 0], [9, 2])
 
 
@@ -179,5 +179,5 @@ def test_more_sets_than_a_key_has_bits_are_refused() -> None:
 def test_what_is_covered_of_each_stretch_is_what_lies_in_the_set(inside: Pairs, stretches: Pairs) -> None:
     starts = np.array([start + FAR for start, _ in stretches], dtype=np.int64)
     ends = np.array([end + FAR for _, end in stretches], dtype=np.int64)
-    found = covered(build(inside, FAR), starts, ends)
+    found = covered_lengths(build(inside, FAR), starts, ends)
     assert found.tolist() == [len(points(inside) & set(range(start, end))) for start, end in stretches]

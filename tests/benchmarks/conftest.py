@@ -1,4 +1,4 @@
-"""Puts the repository's root on the path: `benchmarks` is no part of the installed package."""
+"""Puts the repository's root on the path: `benchmarks` is not part of the installed package."""
 
 from __future__ import annotations
 

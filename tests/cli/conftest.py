@@ -1,4 +1,4 @@
-"""The command line in this process: its exit code, and what it printed."""
+"""Runs the command line in this process, and returns its exit code and output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hermes_testing import Job, generate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How one command ended."""
+    """The result of one command."""
 
     code: int
     out: str
@@ -46,5 +46,5 @@ def hermes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], 
 
 @pytest.fixture(scope="session")
 def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two ranks as Ascend databases; tests must leave them alone."""
+    """A profile of two ranks as Ascend databases; tests must not change it."""
     return generate(tmp_path_factory.mktemp("cli") / "profile", Job(ranks=2, steps=2, layers=1), formats=["ascend-db"])

@@ -55,6 +55,6 @@ def test_a_lead_says_that_it_is_one(hermes: Hermes) -> None:
 def test_words_that_no_case_has_are_an_error(hermes: Hermes) -> None:
     ran = hermes("cases", "flux", "capacitor")
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.splitlines()[0] == "hermes: no case has flux and capacitor"
+    assert ran.err.splitlines()[0] == "hermes: no case contains the words flux and capacitor"
     near = hermes("cases", "io-99")
     assert (near.code, "IO-0" in near.err) == (2, True)

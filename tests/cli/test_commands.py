@@ -253,7 +253,7 @@ SUM = 'select rank, count(*) as n from "rank" group by 1 order by 1'
 def test_a_run_beside_itself_has_not_changed(hermes: Hermes, profile: Path) -> None:
     ran = hermes("compare", profile, profile)
     # Two steps tell nothing of chance.
-    assert (ran.code, ran.out.splitlines()[0].startswith("Not known whether it is as fast: ")) == (1, True)
+    assert (ran.code, ran.out.splitlines()[0].startswith("Not known whether the step is as fast: ")) == (1, True)
     assert "stayed" in ran.out
     assert "came" not in ran.out
     made = json.loads(hermes("compare", profile, profile, "--format", "json").out)

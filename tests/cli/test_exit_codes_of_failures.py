@@ -11,8 +11,8 @@ import click
 import pytest
 from tests.cli.conftest import Hermes  # type: ignore[import-not-found]
 
-from hermes.base.cores import processes
-from hermes.base.defects import Defect, WorkerFailedError
+from hermes.base.defect_reports import Defect, WorkerFailedError
+from hermes.base.usable_cores import processes
 from hermes.cli.app import app
 from hermes.profiles.api import engine_of
 

@@ -19,7 +19,7 @@ from hermes.cli.app import app
 from hermes_testing import Job, generate
 
 CLI = Path(__file__).resolve().parents[2] / "src" / "hermes" / "cli"
-MODULES = sorted(path for path in CLI.glob("*.py") if path.name != "show.py")
+MODULES = sorted(path for path in CLI.glob("*.py") if path.name != "print_output.py")
 # A folder of this name: escapes, a forged line, a direction mark, quotes, and what a shell would run.
 HOSTILE = "x\x1b[2J\nhermes: all is well\r\u202e'\"$(touch ran)`touch ran`\x9b"
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -12,10 +12,10 @@ from tests.precision.test_compare import network
 from tests.shared_jobs import Jobs
 
 from hermes.jobs.detect.alarm import Alarm, AlarmKind
+from hermes.jobs.detect.alarm_findings import of_alarm
 from hermes.jobs.detect.causes import Cause, Spent
-from hermes.jobs.detect.findings import of_alarm
+from hermes.jobs.job_view import JobView, RankView
 from hermes.jobs.messages import JobState
-from hermes.jobs.view import JobView, RankView
 from hermes.report.running_jobs import draw
 from hermes_testing import Fault, Job
 

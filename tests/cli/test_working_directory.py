@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 import pytest
 
-from hermes.base.cores import processes
+from hermes.base.usable_cores import processes
 from hermes.cli.app import app
-from hermes.jobs import aside
+from hermes.jobs import analyze_capture
 from hermes_testing import Job, generate
 
 HERMES = Path(sys.executable).with_name("hermes")
@@ -146,7 +146,7 @@ def test_workers_of_ray_run_none_of_it(trap: Trap, tmp_path: Path) -> None:
 
 
 def test_an_analysis_beside_a_job_runs_none_of_it(inside: Trap, tmp_path: Path) -> None:
-    child = aside.analysis(Path(), tmp_path / "out")
+    child = analyze_capture.analysis(Path(), tmp_path / "out")
     assert os.getpriority(os.PRIO_PROCESS, child.pid) == 19
     child.wait(60)
     told = (tmp_path / "out" / "analysis.log").read_text()

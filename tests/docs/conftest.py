@@ -1,4 +1,4 @@
-"""The documentation as the tests see it: its pages, and the script that writes some of them."""
+"""The documentation for tests: its pages, and the script that generates some of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The top of the repository."""
+    """The top folder of the repository."""
     return ROOT
 
 

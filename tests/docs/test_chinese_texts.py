@@ -11,7 +11,7 @@ import pytest
 
 from hermes.knowledge import cases
 from hermes.profiles.api import ALL, page_of
-from hermes.profiles.rules.pages import CHINESE
+from hermes.profiles.rules.rule_pages import CHINESE
 
 _TOKENS = re.compile(r"`[^`]+`|(?<![\w.])\d+(?:\.\d+)?(?![\w])")
 

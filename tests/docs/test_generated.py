@@ -11,7 +11,7 @@ import pytest
 from tests.each import each
 
 from hermes.cli.app import app
-from hermes.cli.exits import rows_of
+from hermes.cli.exit_codes import rows_of
 from hermes.knowledge import cases
 from hermes.model.symptom import symptoms
 from hermes.model.tables import TABLES, Table

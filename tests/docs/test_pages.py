@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
+from tests.with_rows import with_rows
 
 from hermes.cli.app import app
+from hermes.model.advice_fit import Fit
 from hermes.model.code_measures import CodeLine, NamedLine
 from hermes.model.declare import declared
-from hermes.model.fit import Fit
-from hermes.model.host_measures import HostSide
 from hermes.model.plan import Unprofiled
 from hermes.model.structure_measures import ExpertOperator
 from hermes.profiles.load import load
@@ -25,7 +25,7 @@ from hermes.store.cache import Cache
 from hermes_testing import Fault, Job, generate
 
 _MORE = ("hermes.profiles.measure.", "hermes.model.service_measures", "hermes.model.role_measures")
-"""Where rows are declared that a rank measures itself and that stand among `Report.more`."""
+"""Where rows are declared that a rank measures itself and that stand among `Report.measured`."""
 _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 
 
@@ -109,7 +109,9 @@ CODE = (
 
 
 @pytest.fixture(scope="module")
-def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], HostSide]) -> dict[str, set[str]]:
+def fields(
+    tmp_path_factory: pytest.TempPathFactory, host_rows: Callable[[str], tuple[object, ...]]
+) -> dict[str, set[str]]:
     """Section to field names of a report that has something everywhere."""
     folder = tmp_path_factory.mktemp("documented")
     job = Job(ranks=2, steps=2, faults=(Fault(kind="recompilation", ranks=(1,)),))
@@ -127,13 +129,13 @@ def fields(tmp_path_factory: pytest.TempPathFactory, host_side: Callable[[str], 
         small = replace(report.plan, minor=report.findings[:1], unprofiled=step)
         action = replace(report.findings[0].actions[0], fit=Fit(chips=("ascend",)))
         first = replace(report.findings[0], actions=(action,))
-        report = replace(report, more=(*report.more, *CODE), findings=(first, *report.findings[1:]))
-        there = {type(one) for one in report.more}
+        report = replace(report, measured=(*report.measured, *CODE), findings=(first, *report.findings[1:]))
         # Of a measure that none of these jobs has, a row made of its declaration.
         absent = (about.row for about in declared().values() if about.row.__module__.startswith(_MORE))
-        report = replace(report, more=(*report.more, *(_row(kind) for kind in absent if kind not in there)))
-        report = replace(report, structure=replace(report.structure, experts=(_row(ExpertOperator),)))
-        for one in (report, replace(report, host=host_side("x"), plan=small)):
+        made = (_row(kind) for kind in absent if not report.rows(kind))
+        report = replace(report, measured=(*report.measured, *made))
+        report = with_rows(report, [_row(ExpertOperator)])
+        for one in (report, replace(with_rows(report, host_rows("x")), plan=small)):
             _merge(found, _sections("", document(one)))
     return found
 

@@ -12,13 +12,13 @@ import pytest
 
 from hermes.cli.app import app
 from hermes.fleet.exporter import address, serve
-from hermes.web import guard, server
+from hermes.web import access_guard, server
 
 _STARTS = re.compile(
     r"(subprocess\.(Popen|run|call|check_call|check_output)"
     r"|os\.(fork|forkpty|system|popen|exec[lv]p?e?|posix_spawnp?|spawn[lv]p?e?)"
     r"|pty\.(spawn|fork)|webbrowser\.open|multiprocessing\.(Process|Pool|get_context)|ProcessPoolExecutor"
-    r"|asyncio\.create_subprocess_(exec|shell)|Worker\.started|begin)"
+    r"|asyncio\.create_subprocess_(exec|shell)|WorkerProcess\.started|start_session|begin_beside)"
 )
 
 
@@ -57,7 +57,7 @@ def test_every_place_that_starts_a_process_is_named_and_no_other(root: Path, pag
     named = set(re.findall(r"^\| `([a-z_/]+\.py)` \|", table, re.M))
     starting = _calling(root, _STARTS)
     assert "migrate/verify.py" in starting
-    holding = {"jobs/watch.py"}
+    holding = {"jobs/watch_job.py"}
     assert named == starting | holding
 
 
@@ -78,15 +78,15 @@ def test_no_process_is_started_by_a_shell_or_under_another_name(root: Path) -> N
 def test_every_place_that_listens_is_known(root: Path) -> None:
     sockets = _calling(root, re.compile(r"socket\.(socket|create_server)"))
     assert sockets & _calling(root, re.compile(r".+\.(bind|listen)")) == {
-        "web/server.py", "jobs/kineto_daemon/ipc.py", "fleet/exporter/serve.py", "fleet/probe/measure.py",
+        "web/server.py", "jobs/kineto_daemon/ipc.py", "fleet/exporter/serve.py", "fleet/probe/measure_network.py",
     }  # fmt: skip
 
 
 def test_bounds_of_the_server_are_those_of_the_code(page: str) -> None:
     part = page.partition("## What listens")[2].partition("\n## ")[0]
     said = (
-        f"port {server.DEFAULT_PORT}", f"take {server.HEAD_SECONDS:.0f} s", f"{guard.LONGEST_HEAD:,} bytes",
-        f"a path {guard.LONGEST_TARGET:,} bytes", f"{server._AT_ONCE} connections",
+        f"port {server.DEFAULT_PORT}", f"take {server.HEAD_SECONDS:.0f} s", f"{access_guard.LONGEST_HEAD:,} bytes",
+        f"a path {access_guard.LONGEST_TARGET:,} bytes", f"{server._AT_ONCE} connections",
     )  # fmt: skip
     assert [one for one in said if one not in " ".join(part.split())] == []
 

@@ -1,9 +1,9 @@
-"""Makes each function of `hermes.inside` raise while a training runs that is watched, recorded or looked at.
+"""Makes each function of `hermes.inside` raise while a training runs that is watched, recorded or captured.
 
     python -m tests.inside.border_pass --only watch --each 10
 
 Functions are found by walking the modules: those that the whole job calls are broken, one after the other, each in a
-fork of this process; once so that it raises at once, once after it has done its work. The job must end as it does
+fork of this process. A function first raises at once, then after it has done its work. The job must end as it does
 without Hermes: the same numbers, no traceback, no more than lines that begin with `hermes: `. Prints what did not.
 """
 
@@ -34,19 +34,19 @@ from typing import Any
 import hermes.inside
 from hermes.inside.wire.control import Request
 
-_OWN = ("hermes.inside.border",)
-"""What is not broken: the border itself."""
+_OWN = ("hermes.inside.error_guard",)
+"""The module whose functions are not broken: the border itself."""
 _KINETO = "USDT:"
-"""What a line of Kineto begins with, which says that a capture begins or ends."""
+"""The begin of Kineto's lines on the begin and end of a capture."""
 _LEAVES = ("Recorder._leave", "Recorder._leave_mode", "Recorder._is_on_top", "Recorder.close", "Recorder._give_up")
-"""Where these raise, the mode of a recording stays, and lets everything pass."""
+"""Functions after whose failure the mode of a recording stays, and passes everything through."""
 _LONGEST_S = 120.0
 _STEPS = 150
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A function, or one that is made inside of it: `path` leads from constant to constant of its code."""
+    """A function, or a nested function: `path` leads from constant to constant of its code."""
 
     name: str
     function: types.FunctionType
@@ -61,7 +61,7 @@ class Target:
 
 
 def targets() -> list[Target]:
-    """All functions of all modules of `hermes.inside`, methods, properties and functions in functions too."""
+    """All functions of all modules of `hermes.inside`, with methods, properties and nested functions."""
     found: dict[types.CodeType, Target] = {}
     for info in pkgutil.walk_packages(hermes.inside.__path__, "hermes.inside."):
         if info.name in _OWN:
@@ -89,7 +89,7 @@ def _functions(names: dict[str, Any], file: str) -> Iterator[types.FunctionType]
 
 
 def _inside(code: types.CodeType) -> Iterator[tuple[int, ...]]:
-    """Paths to the code itself and to all functions in it; what only makes a list or a class is not one."""
+    """Paths to the code itself and to all functions in it; code that only makes a list or a class is left out."""
     if not code.co_name.endswith("comp>") and code.co_name != "<genexpr>" and code.co_flags & 2:
         yield ()
     for at, part in enumerate(code.co_consts):
@@ -98,7 +98,7 @@ def _inside(code: types.CodeType) -> Iterator[tuple[int, ...]]:
 
 
 def plant(target: Target, *, late: bool) -> None:
-    """Make it raise, at once or when it is done."""
+    """Make the target function raise, at once or at its end."""
     function = target.function
     if not late:
         function.__code__ = _with(function.__code__, target.path)
@@ -120,7 +120,7 @@ def _with(code: types.CodeType, path: tuple[int, ...]) -> types.CodeType:
 
 
 def _raising(code: types.CodeType, first: str) -> types.CodeType:
-    """Code for a function with the same names from outside, which raises."""
+    """Code for a raising function with the same free names."""
     free = ", ".join(code.co_freevars)
     inner = f" def f(*a, **k):\n  {first}\n  raise RuntimeError('planted')\n  {free or 'pass'}\n"
     text = f"def outer({free}):\n{inner} return f"
@@ -134,7 +134,7 @@ def _raising(code: types.CodeType, first: str) -> types.CodeType:
 
 
 def train(steps: int) -> str:
-    """A small training with all that is looked at; a fingerprint of what it computed."""
+    """A small training with everything that Hermes watches; returns a fingerprint of its results."""
     import torch
 
     torch.manual_seed(0)
@@ -187,7 +187,7 @@ def looked_at() -> str:
 
 
 def _booted(boot: Callable[[str], object]) -> None:
-    """As the loader does that waits for torch."""
+    """Boot as the loader does that waits for torch."""
     try:
         boot("torch")
     except Exception as broken:  # noqa: BLE001 - as there
@@ -210,12 +210,12 @@ JOBS: dict[str, tuple[Callable[[], str], dict[str, str]]] = {
     "snapshot": (looked_at, {"HERMES_SNAPSHOT": "taken.zip"}),
 }
 _ROUNDED = ("perturbed", "wider")
-"""Jobs that are meant to compute otherwise."""
+"""Jobs that are meant to compute different results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a fork ended: what it computed, what it said, and the functions of ours that it called."""
+    """The result of a fork: its fingerprint, its output, and the functions of Hermes that it called."""
 
     code: int
     made: str
@@ -225,7 +225,7 @@ class Ended:
 
 
 def run(job: str, before: Callable[[], object] = lambda: None, *, trace: bool = False) -> Ended:
-    """The job in a fork, in a folder of its own; `before` is called first in it."""
+    """Run the job in a fork, in a folder of its own; `before` is called first in the fork."""
     call, environment = JOBS[job] if job in JOBS else (lambda: train(_STEPS if job == "bare watch" else 8), {})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -270,7 +270,7 @@ def _in_fork(folder: Path, call: Callable[[], str], environment: dict[str, str],
 
 
 def _left() -> bool:
-    """Whether a mode of torch's dispatcher is still there."""
+    """Whether a mode of torch's dispatcher is still active."""
     import torch
 
     return torch.utils._python_dispatch._get_current_dispatch_mode() is not None
@@ -297,7 +297,7 @@ def _trace(seen: set[tuple[str, int, str]]) -> None:
 
 
 def _wait(child: int, folder: Path) -> int:
-    """Ask for a capture once the job is there; its exit status, and -1 where it had to be killed."""
+    """Request a capture once the job is there; returns the job's exit status, and -1 if it had to be killed."""
     from hermes.inside.wire.rundir import jobs
 
     end, asked = time.monotonic() + _LONGEST_S, False
@@ -334,7 +334,7 @@ def _ask(job: Any, folder: Path) -> bool:
 
 
 def wrong(ended: Ended, bare: Ended, job: str, name: str = "") -> str:
-    """What is not as without Hermes, where the function of that name was broken."""
+    """The differences from a run without Hermes, when the function of that name was broken."""
     if ended.code:
         return f"ended with {ended.code}: {ended.said[-1500:]}"
     if ended.made != bare.made and job not in _ROUNDED:
@@ -348,7 +348,8 @@ def wrong(ended: Ended, bare: Ended, job: str, name: str = "") -> str:
 def find(
     job: str, *, name: str, each: int, offset: int, done: set[str], tell: Callable[[str], None]
 ) -> tuple[int, list[str]]:
-    """Break each `each`-th function that the job calls and that is not `done`; how many, and what was wrong."""
+    """Break each `each`-th function that the job calls and that is not `done`; returns their number, and the
+    differences."""
     bare = run("bare watch" if job == "watch" else "bare")
     assert bare.code == 0, bare.said
     whole = run(job, trace=True)

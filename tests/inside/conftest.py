@@ -1,4 +1,4 @@
-"""Training loops in processes of their own, with run directories of the test."""
+"""Training loops in separate processes, with run directories of the test."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 from tests.patience import PATIENCE_S
 
-from hermes.inside.wire.record import AT, NULL
 from hermes.inside.wire.recovery import save_and_remove
 from hermes.inside.wire.rundir import Job, jobs, shared_memory
+from hermes.inside.wire.step_record import AT, NULL
 from hermes.inside.wire.steplog import read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where the processes of a test keep their run directories."""
+    """The place where the processes of a test keep their run directories."""
 
     folder: Path
     environment: dict[str, str]
@@ -82,7 +82,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def with_torch() -> None:
-    """Skips where PyTorch is not installed."""
+    """Skip the test if PyTorch is not installed."""
     if importlib.util.find_spec("torch") is None:
         pytest.skip("PyTorch is not installed: pip install --group torch")
 

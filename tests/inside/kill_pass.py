@@ -1,10 +1,10 @@
-"""Kills ranks, watchers and all of a job at random moments, for as long as it is told, and looks for what was lost.
+"""Kills ranks, watchers and whole jobs at random moments, for a given time, and searches for lost records.
 
     python -m tests.inside.kill_pass --minutes 3 --seed 1
 
-Logs are small, so that some are set aside while processes die; captures are asked for meanwhile. After each round the
-next run must find no shared memory, and no record may be lost but of the step under way and of the 10 ms before it.
-Prints what it did.
+Logs are small, so that some are set aside while processes die; captures are requested meanwhile. After each round the
+next run must find no shared memory, and only records of the step under way and of the 10 ms before it may be lost. The
+script prints what it did.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pathlib import Path
 
 from tests.inside.launch.conftest import beside
 
-from hermes.inside.wire.record import AT
 from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job, jobs, shared_memory
+from hermes.inside.wire.step_record import AT
 from hermes.inside.wire.steplog import read_rows
 
 HERMES = "from hermes.cli import command; command()"
 VICTIMS = ("rank", "watcher", "launcher", "ranks", "all")
-# A launcher of two ranks; each writes a byte for each step that has ended.
+# A launcher of two ranks; each rank writes a byte for each step that has ended.
 _JOB = """
 import os, sys, time
 import hermes.inside.wire.steplog as steplog
@@ -56,7 +56,7 @@ for pid in children:
 
 
 def main() -> int:
-    """Rounds until the time is over; 1 when one of them found something."""
+    """Run rounds until the time is over; 1 when a round found a fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def one_round(folder: Path, victim: str, dice: random.Random) -> list[str]:
-    """Start a job, kill that part of it at some moment, then the rest; what was found wanting."""
+    """Start a job, kill that part of it at a random moment, then the rest; returns the faults found."""
     (folder / "job.py").write_text(_JOB)
     (folder / "shm").mkdir()
     source = str(Path(__file__).resolve().parents[2] / "src")
@@ -97,7 +97,7 @@ def one_round(folder: Path, victim: str, dice: random.Random) -> list[str]:
             )  # fmt: skip
         time.sleep(dice.random() * 2.5)
         launcher = _parent(ranks[0])
-        watchers = [*beside("hermes.inside.launch.companion", folder), *beside("hermes.jobs.beside", folder)]
+        watchers = [*beside("hermes.inside.launch.companion", folder), *beside("hermes.jobs.watcher_process", folder)]
         meant = {
             "rank": [dice.choice(ranks)], "watcher": watchers, "launcher": [launcher], "ranks": ranks,
             "all": [*watchers, launcher, *ranks],
@@ -116,7 +116,7 @@ def one_round(folder: Path, victim: str, dice: random.Random) -> list[str]:
 
 
 def _kill(folder: Path, meant: list[int], ranks: list[int]) -> list[str]:
-    """Kill them; whether the ranks that are left go on."""
+    """Kill the processes `meant`; returns a fault if the remaining ranks do not go on."""
     for pid in meant:
         _end(pid)
     left = [pid for pid in ranks if pid not in meant]
@@ -131,12 +131,12 @@ def _kill(folder: Path, meant: list[int], ranks: list[int]) -> list[str]:
 
 
 def _looked_over(folder: Path, environment: dict[str, str]) -> list[str]:
-    """What the next run leaves, and whether the logs hold every step that ended."""
+    """Faults in the next run's start, and in logs that lack ended steps."""
     run = [sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", "pass"]
     done = subprocess.run(run, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     found = [] if done.returncode == 0 else [f"the next run ended with {done.returncode}: {done.stderr[-300:]}"]
     end = time.monotonic() + 60
-    # It is cleaned beside the next run, which is over at once.
+    # The memory is cleaned beside the next run, which is over at once.
     while list(shared_memory(environment).iterdir()) and time.monotonic() < end:
         time.sleep(0.05)
     found += [f"{path.name} is left" for path in shared_memory(environment).iterdir()]
@@ -154,7 +154,7 @@ def _lost(folder: Path, job: Job, rank: int) -> str:
     last = rows[-1] if rows else 0
     if None in rows or rows != list(range(rows[0] if rows else 1, (last or 0) + 1)):
         return f"rank {rank} has a gap or a damaged record among {len(rows)}"
-    # The first step has no record, that under way may count, and each takes half a millisecond.
+    # The first step has no record, the step under way may count, and each takes half a millisecond.
     return (
         ""
         if steps - 1 - LATE_NS // 500_000 <= (last or 0) <= steps

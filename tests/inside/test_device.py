@@ -11,7 +11,7 @@ import pytest
 from tests.inside.conftest import Column, Place
 
 from hermes.inside.monitor.device import MOST, DeviceClock, device_clock
-from hermes.inside.wire.record import NULL
+from hermes.inside.wire.step_record import NULL
 
 MS = 1_000_000
 

@@ -114,7 +114,7 @@ def _flat(script: str) -> str:
 
 def _made(place: Place) -> Path:
     """A job whose segment is there and that nobody is in."""
-    from hermes.inside.wire.process import me
+    from hermes.inside.wire.process import own_identity
     from hermes.inside.wire.rundir import enter
 
-    return enter(place.root, "made", command=(), owner=me(), environment=place.environment).folder
+    return enter(place.root, "made", command=(), owner=own_identity(), environment=place.environment).folder

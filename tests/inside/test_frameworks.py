@@ -13,7 +13,7 @@ import pytest
 from tests.inside.conftest import Column, Place
 from tests.inside.test_profile import HERMES, begin
 
-from hermes.inside.wire.record import FLAGS
+from hermes.inside.wire.step_record import FLAGS
 
 _HEAD = """
 import os, sys

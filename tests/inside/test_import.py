@@ -36,7 +36,7 @@ def test_capture_loads_the_standard_library_and_its_own_room(place: Place) -> No
     rooms = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("hermes.")}
     assert rooms == {"hermes.inside"}
     # Until something is asked of it, it is no more than its border.
-    assert [name for name in bare if name.startswith("hermes.")] == ["hermes.inside", "hermes.inside.border"]
+    assert [name for name in bare if name.startswith("hermes.")] == ["hermes.inside", "hermes.inside.error_guard"]
     assert not {"asyncio", "logging", "multiprocessing", "subprocess", "socket", "importlib.abc"} & set(loaded)
 
 

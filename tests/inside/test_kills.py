@@ -20,7 +20,7 @@ from tests.patience import PATIENCE_S, until
 
 from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job
-from hermes.jobs.captures import progress
+from hermes.jobs.request_capture import progress_of_ranks
 
 # Each child trains, and dies at the call of its number; those of hermes only are counted, before and after each.
 _SWEEP = """
@@ -165,10 +165,10 @@ def test_a_job_outlives_its_watcher_and_the_next_run_cleans_up_after_all_were_ki
         ranks = until(lambda: _ranks(place, "ours"), PATIENCE_S)
         for pid in beside("hermes.inside.launch.companion", place.root):
             os.kill(pid, signal.SIGKILL)
-        until(lambda: not beside("hermes.jobs.beside", place.root), PATIENCE_S)
+        until(lambda: not beside("hermes.jobs.watcher_process", place.root), PATIENCE_S)
         (job,) = place.jobs()
-        before = progress(job)
-        until(lambda: all(progress(job)[rank][0] > before[rank][0] + 50 for rank in (0, 1)))
+        before = progress_of_ranks(job)
+        until(lambda: all(progress_of_ranks(job)[rank][0] > before[rank][0] + 50 for rank in (0, 1)))
     finally:
         for pid in (*ranks.values(), watched.pid):
             with contextlib.suppress(ProcessLookupError):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hermes.inside.border import Border, silent
+from hermes.inside.error_guard import Border, silent
 from hermes.inside.monitor.loaders import Loaders, keep, padding_of, told_of
-from hermes.inside.monitor.meter import Meter
 from hermes.inside.monitor.patches import Patches
+from hermes.inside.monitor.step_meter import StepMeter
 
 
 class Rows:
@@ -65,7 +65,7 @@ def test_of_tensors_of_one_shape_the_least_padding_counts() -> None:
 
 
 def test_batches_are_kept_only_while_somebody_asks() -> None:
-    meter = Meter()
+    meter = StepMeter()
     loaders = Loaders(meter)
     assert loaders.told() == {}
     loaders.begin()
@@ -77,7 +77,7 @@ def test_batches_are_kept_only_while_somebody_asks() -> None:
 @pytest.mark.parametrize("stay", [False, True])
 def test_starts_of_workers_are_counted_with_the_waits_for_their_first_batches(stay: bool) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install --group torch")
-    meter = Meter()
+    meter = StepMeter()
     loaders, patches = Loaders(meter), Patches(meter, Border(silent))
     data = torch.utils.data.TensorDataset(torch.arange(8))
     many = torch.utils.data.DataLoader(data, batch_size=4, num_workers=1, persistent_workers=stay)
@@ -94,7 +94,7 @@ def test_starts_of_workers_are_counted_with_the_waits_for_their_first_batches(st
 
 
 def test_starts_count_for_the_last_steps_where_there_are_some_and_else_for_all() -> None:
-    meter = Meter()
+    meter = StepMeter()
     loaders = Loaders(meter)
     for count, ns in ((2, 100), (8, 300)):
         meter.count = count

@@ -15,7 +15,13 @@ from tests.patience import PATIENCE_S, until
 
 from hermes.inside.wire.recovery import recover
 from hermes.inside.wire.rundir import running
-from hermes.jobs.captures import Wish, answers, ask, finished, progress
+from hermes.jobs.request_capture import (
+    CaptureWish,
+    answers_of_ranks,
+    is_finished,
+    progress_of_ranks,
+    request_capture_of_job,
+)
 
 _TRAIN = """
 import numpy as np
@@ -45,11 +51,11 @@ def test_a_model_is_watched_and_captured_through_its_callback(place: Place, colu
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        (job,) = until(lambda: [job for job in place.jobs() if running(job) and progress(job)], PATIENCE_S)
-        wish = Wish(steps=2, level="standard", options={}, largest_bytes=50_000_000)
-        asked = ask(job, wish, now_ns=time.time_ns())
-        until(lambda: [1] if answers(asked) and finished(answers(asked)) else [], PATIENCE_S)
-        assert answers(asked)[0].state == "finished", answers(asked)
+        (job,) = until(lambda: [job for job in place.jobs() if running(job) and progress_of_ranks(job)], PATIENCE_S)
+        wish = CaptureWish(steps=2, level="standard", options={}, largest_bytes=50_000_000)
+        asked = request_capture_of_job(job, wish, now_ns=time.time_ns())
+        until(lambda: [1] if answers_of_ranks(asked) and is_finished(answers_of_ranks(asked)) else [], PATIENCE_S)
+        assert answers_of_ranks(asked)[0].state == "finished", answers_of_ranks(asked)
         assert list(asked.folder.glob("rank0/*_ascend_ms/FRAMEWORK/cpu_op_type_info_0.csv"))
         assert process.poll() is None
     finally:

@@ -9,11 +9,12 @@ import signal
 from tests.inside.conftest import Column, Place
 from tests.patience import until
 
+from hermes.inside import agent
 from hermes.inside.wire.control import Control
-from hermes.inside.wire.record import FLAGS
 from hermes.inside.wire.recovery import clean, recover
 from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job, running
+from hermes.inside.wire.step_record import FLAGS
 
 _LOOP = """
     import os, sys, time
@@ -165,6 +166,16 @@ def test_two_ranks_of_one_launcher_meet(place: Place, column: Column) -> None:
     (job,) = place.jobs()
     assert job.owner[0] == os.getpid()
     assert [len(column(job.log_path(rank), "step")) for rank in (0, 1)] == [99, 99]
+
+
+def test_a_step_of_slurm_says_its_ranks_and_a_batch_script_is_one_process() -> None:
+    def told(**environment: str) -> tuple[int, int, bool]:
+        place = agent.where(environment, {})
+        return place.rank, place.world, place.launched
+
+    assert told(SLURM_PROCID="3", SLURM_STEP_NUM_TASKS="4") == (3, 4, True)
+    assert told(SLURM_PROCID="0", SLURM_NTASKS="8") == (0, 1, False)
+    assert told(SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="1", RANK="5", WORLD_SIZE="8") == (5, 8, True)
 
 
 def _two(found: list[Job]) -> list[Job]:

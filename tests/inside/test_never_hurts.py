@@ -102,7 +102,7 @@ def test_a_watcher_that_is_killed_changes_nothing_and_is_told(place: Place, colu
         [sys.executable, "-c", HERMES, "run", "--", sys.executable, "-c", script], cwd=place.folder,
         env=place.environment, text=True, stderr=subprocess.PIPE,
     )  # fmt: skip
-    (watcher,) = until(lambda: beside("hermes.jobs.beside", place.root), PATIENCE_S)
+    (watcher,) = until(lambda: beside("hermes.jobs.watcher_process", place.root), PATIENCE_S)
     os.kill(watcher, signal.SIGKILL)
     _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 7
@@ -139,7 +139,7 @@ _FROZEN = """
     import os, sys, threading, time
     import hermes.inside as capture
     import hermes.inside.agent
-    import hermes.inside.monitor.written as written
+    import hermes.inside.monitor.write_step_log as written
     import hermes.inside.wire.steplog as steplog
     import hermes.inside.wire.rundir as rundir
     frozen = threading.Event()

@@ -20,12 +20,12 @@ import pytest
 
 from hermes.inside.agent import device_name
 from hermes.inside.monitor.device import device_clock
-from hermes.inside.monitor.probes import device_bytes
+from hermes.inside.monitor.system_counters import device_bytes
 from hermes.inside.profile.backends import choose
 from hermes.inside.profile.backends.npu import NpuBackend
+from hermes.inside.wire.capture_levels import TORCH_NPU, CaptureError
 from hermes.inside.wire.control import Request
-from hermes.inside.wire.levels import TORCH_NPU, CaptureError
-from hermes.inside.wire.record import NULL
+from hermes.inside.wire.step_record import NULL
 
 KNOWN = Path(__file__).with_name("torch_npu-2.13.0.json")
 FILES = {"profiler/profiler.py": ("profile", "tensorboard_trace_handler"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.inside.conftest import Place
 
-from hermes.inside.wire.numerics import Follower, Look, path_in
+from hermes.inside.wire.numerics import Follower, NumericsLook, path_in
 
 pytestmark = pytest.mark.usefixtures("with_torch")
 
@@ -47,7 +47,7 @@ def training(*, before: str = "pass", after: str = "", backward: str = "loss.bac
     return _TRAINING.format(before=before, after=after, backward=backward, step=step)
 
 
-def seen(place: Place) -> dict[int, Look]:
+def seen(place: Place) -> dict[int, NumericsLook]:
     (job,) = place.jobs()
     return {look.step: look for look in Follower(path_in(job.folder, 0)).new()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import re
@@ -18,9 +19,18 @@ from tests.inside.launch.conftest import beside
 from tests.patience import PATIENCE_S, until
 
 from hermes.base.errors import HermesError
-from hermes.inside.wire.record import FLAGS
 from hermes.inside.wire.rundir import Job, running
-from hermes.jobs.captures import Asked, Wish, answers, ask, cancel, find_job, finished, progress
+from hermes.inside.wire.step_record import FLAGS
+from hermes.jobs.request_capture import (
+    CaptureWish,
+    RequestedCapture,
+    answers_of_ranks,
+    cancel,
+    find_job,
+    is_finished,
+    progress_of_ranks,
+    request_capture_of_job,
+)
 
 pytestmark = pytest.mark.usefixtures("with_torch")
 
@@ -92,17 +102,19 @@ def below(pid: int) -> list[int]:
 
 
 def stepping(place: Place, ranks: int = 1) -> Job:
-    (job,) = until(lambda: [job for job in place.jobs() if running(job) and len(progress(job)) == ranks], PATIENCE_S)
+    (job,) = until(
+        lambda: [job for job in place.jobs() if running(job) and len(progress_of_ranks(job)) == ranks], PATIENCE_S
+    )
     return job
 
 
-def wish(**changes: object) -> Wish:
-    return Wish(**({"steps": 3, "level": "light", "options": {}, "largest_bytes": 10_000_000} | changes))  # type: ignore[arg-type]
+def wish(**changes: object) -> CaptureWish:
+    return CaptureWish(**({"steps": 3, "level": "light", "options": {}, "largest_bytes": 10_000_000} | changes))  # type: ignore[arg-type]
 
 
-def answered(asked: Asked, seconds: float = PATIENCE_S) -> dict[int, str]:
-    until(lambda: [1] if answers(asked) and finished(answers(asked)) else [], seconds)
-    return {rank: slot.state for rank, slot in answers(asked).items()}
+def answered(asked: RequestedCapture, seconds: float = PATIENCE_S) -> dict[int, str]:
+    until(lambda: [1] if answers_of_ranks(asked) and is_finished(answers_of_ranks(asked)) else [], seconds)
+    return {rank: slot.state for rank, slot in answers_of_ranks(asked).items()}
 
 
 def marks(path: Path) -> list[tuple[int, float]]:
@@ -120,7 +132,7 @@ def test_the_asked_steps_are_captured_and_the_job_goes_on(
 ) -> None:
     process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
     job = stepping(place)
-    asked = ask(job, wish(level=level), now_ns=time.time_ns())
+    asked = request_capture_of_job(job, wish(level=level), now_ns=time.time_ns())
     assert answered(asked) == {0: "finished"}
     first = asked.request.start_step
     assert [step for step, _ in marks(asked.folder / "rank0.pt.trace.json")] == [first, first + 1, first + 2]
@@ -132,8 +144,8 @@ def test_the_asked_steps_are_captured_and_the_job_goes_on(
     assert earlier["gc_ns"] >= 0
     ended = json.loads((asked.folder / "rank0.pt.trace.json").read_text())["hermes_end"]
     assert 0 <= ended["minor_faults"] < 10_000
-    before = progress(job)[0][0]
-    until(lambda: [1] if progress(job)[0][0] > before + 100 else [])
+    before = progress_of_ranks(job)[0][0]
+    until(lambda: [1] if progress_of_ranks(job)[0][0] > before + 100 else [])
     said = stop(process)
     assert "hermes:" not in said
     assert "Warning" not in said
@@ -146,13 +158,13 @@ def test_the_asked_steps_are_captured_and_the_job_goes_on(
 def test_what_a_capture_costs_is_flagged_and_told(place: Place, train: Path, column: Column, level: str) -> None:
     process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
     job = stepping(place)
-    until(lambda: progress(job)[0][0] > 150, PATIENCE_S)
-    asked = ask(job, wish(level=level), now_ns=time.time_ns())
+    until(lambda: progress_of_ranks(job)[0][0] > 150, PATIENCE_S)
+    asked = request_capture_of_job(job, wish(level=level), now_ns=time.time_ns())
     assert answered(asked) == {0: "finished"}
-    told = re.fullmatch(r"steps (\d+)-\d+, held the job for (\d+) ms: .*", answers(asked)[0].text)
+    told = re.fullmatch(r"steps (\d+)-\d+, held the job for (\d+) ms: .*", answers_of_ranks(asked)[0].text)
     assert told
-    ended = progress(job)[0][0]
-    until(lambda: progress(job)[0][0] > ended + 50, PATIENCE_S)
+    ended = progress_of_ranks(job)[0][0]
+    until(lambda: progress_of_ranks(job)[0][0] > ended + 50, PATIENCE_S)
     stop(process)
     steps, walls, flags = (_column(column, job, name) for name in ("step", "wall_ns", "flags"))
     flagged = [at for at, flag in enumerate(flags) if flag & FLAGS["profiled"]]
@@ -178,7 +190,7 @@ def _column(column: Column, job: Job, name: str) -> list[int]:
 def test_two_ranks_under_torchrun_capture_the_same_steps_at_once(place: Place, train: Path) -> None:
     process = _torchrun(place, train, STEPS="100000")
     job = stepping(place, ranks=2)
-    asked = ask(job, wish(level="standard"), now_ns=time.time_ns())
+    asked = request_capture_of_job(job, wish(level="standard"), now_ns=time.time_ns())
     assert answered(asked) == {0: "finished", 1: "finished"}
     first, second = (marks(asked.folder / f"rank{rank}.pt.trace.json") for rank in (0, 1))
     wanted = [asked.request.start_step + number for number in range(3)]
@@ -192,7 +204,7 @@ def test_two_ranks_under_torchrun_capture_the_same_steps_at_once(place: Place, t
 def test_only_the_ranks_that_were_named_capture(place: Place, train: Path) -> None:
     process = _torchrun(place, train, STEPS="100000")
     job = stepping(place, ranks=2)
-    asked = ask(job, wish(ranks=(1,)), now_ns=time.time_ns())
+    asked = request_capture_of_job(job, wish(ranks=(1,)), now_ns=time.time_ns())
     assert answered(asked) == {1: "finished"}
     assert sorted(path.name for path in asked.folder.iterdir()) == ["rank1.pt.trace.json"]
     stop(process)
@@ -218,14 +230,14 @@ def test_training_of_two_ranks_gives_the_same_bits_with_hermes_run_and_without(p
 def test_a_capture_can_be_cancelled_and_a_second_is_refused_meanwhile(place: Place, train: Path) -> None:
     process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
     job = stepping(place)
-    asked = ask(job, wish(steps=90), now_ns=time.time_ns())
-    until(lambda: [1] if answers(asked)[0].state in ("accepted", "started") else [])
+    asked = request_capture_of_job(job, wish(steps=90), now_ns=time.time_ns())
+    until(lambda: [1] if answers_of_ranks(asked)[0].state in ("accepted", "started") else [])
     with pytest.raises(HermesError, match="under way on rank 0"):
-        ask(job, wish(), now_ns=time.time_ns())
+        request_capture_of_job(job, wish(), now_ns=time.time_ns())
     cancel(job)
     # A cancellation is a request of its own, so the rank answers under the epoch of what it ended.
     assert answered(asked) == {0: "cancelled"}
-    again = ask(job, wish(), now_ns=time.time_ns())
+    again = request_capture_of_job(job, wish(), now_ns=time.time_ns())
     assert answered(again) == {0: "finished"}
     stop(process)
 
@@ -234,23 +246,57 @@ def test_a_capture_can_be_cancelled_and_a_second_is_refused_meanwhile(place: Pla
 def test_a_disk_without_room_and_a_trace_too_large_are_said_and_cost_nothing(place: Place, train: Path) -> None:
     process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
     job = stepping(place)
-    asked = ask(job, wish(largest_bytes=10**17), now_ns=time.time_ns())
+    asked = request_capture_of_job(job, wish(largest_bytes=10**17), now_ns=time.time_ns())
     assert answered(asked) == {0: "refused"}
-    assert "GB free" in answers(asked)[0].text
-    asked = ask(job, wish(largest_bytes=1000), now_ns=time.time_ns())
+    assert "GB free" in answers_of_ranks(asked)[0].text
+    asked = request_capture_of_job(job, wish(largest_bytes=1000), now_ns=time.time_ns())
     assert answered(asked) == {0: "failed"}
-    assert "more than the 1000 allowed" in answers(asked)[0].text
+    assert "more than the 1000 allowed when compressed" in answers_of_ranks(asked)[0].text
     assert list(asked.folder.iterdir()) == []
     assert process.poll() is None
     stop(process)
+
+
+def test_a_trace_above_the_bound_is_compressed_and_can_be_read(place: Place, train: Path) -> None:
+    process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
+    job = stepping(place)
+    first = request_capture_of_job(job, wish(), now_ns=time.time_ns())
+    assert answered(first) == {0: "finished"}
+    size = (first.folder / "rank0.pt.trace.json").stat().st_size
+    asked = request_capture_of_job(job, wish(largest_bytes=size // 2), now_ns=time.time_ns())
+    assert answered(asked) == {0: "finished"}
+    (made,) = asked.folder.iterdir()
+    assert made.name == "rank0.pt.trace.json.gz"
+    assert made.stat().st_size <= size // 2
+    assert len(json.loads(gzip.decompress(made.read_bytes()))["traceEvents"]) > 10
+    stop(process)
+
+
+def test_a_capture_under_way_when_the_job_ends_keeps_the_steps_that_it_has(place: Place, train: Path) -> None:
+    # The job ends itself some steps behind the first of the capture, of which it sees the answer.
+    train.write_text(
+        TRAIN.replace("    time.sleep(0.004)\n", "    time.sleep(0.02)\n    if os.path.exists('end'): break\n")
+    )
+    process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
+    job = stepping(place)
+    asked = request_capture_of_job(job, wish(steps=100), now_ns=time.time_ns())
+    until(lambda: [1] if progress_of_ranks(job)[0][0] > asked.request.start_step else [], PATIENCE_S)
+    (place.folder / "end").touch()
+    _, err = process.communicate(timeout=PATIENCE_S)
+    trace = asked.folder / "rank0.pt.trace.json"
+    assert trace.exists(), err
+    steps = [step for step, _ in marks(trace)]
+    assert steps[0] == asked.request.start_step
+    assert 1 <= len(steps) < 100
+    assert [path.name for path in asked.folder.iterdir()] == [trace.name]
 
 
 @pytest.mark.slow
 def test_a_rank_that_is_killed_in_its_capture_is_told_as_gone(place: Place, train: Path) -> None:
     process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
     job = stepping(place)
-    asked = ask(job, wish(steps=90), now_ns=time.time_ns())
-    until(lambda: [1] if answers(asked)[0].state == "started" else [])
+    asked = request_capture_of_job(job, wish(steps=90), now_ns=time.time_ns())
+    until(lambda: [1] if answers_of_ranks(asked)[0].state == "started" else [])
     stop(process)
     assert answered(asked) == {0: "gone"}
 
@@ -260,20 +306,62 @@ def test_a_profiler_of_the_job_is_left_alone(place: Place, train: Path) -> None:
     train.write_text(TRAIN.replace("for step in", "torch.profiler.profile().start()\nfor step in"))
     process = begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000")
     job = stepping(place)
-    asked = ask(job, wish(), now_ns=time.time_ns())
+    asked = request_capture_of_job(job, wish(), now_ns=time.time_ns())
     assert answered(asked) == {0: "refused"}
-    assert "another profiler" in answers(asked)[0].text
+    assert "another profiler" in answers_of_ranks(asked)[0].text
     stop(process)
+
+
+COLLECTED = """
+import gc, os, time
+import torch
+import hermes.inside
+hermes.inside.start()
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+seen = set()
+def step():
+    time.sleep(0.004)
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    seen.add((torch.autograd.profiler._is_profiler_enabled, sum(hasattr(one, "__code__") for one in gc.callbacks)))
+while not gc.callbacks:
+    step()
+seen.clear()
+if os.environ.get("OWN"):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_stack=True):
+        step()
+    step()
+while not os.environ.get("OWN") and not os.path.exists("enough"):
+    step()
+print(sorted(seen))
+"""
+
+
+def test_no_callback_of_python_follows_collections_while_a_profiler_of_the_job_records(place: Place) -> None:
+    # A collection in the profiler's work on another thread would run the callback: the profiler fails, or the job dies.
+    out, said = begin(place, sys.executable, "-c", COLLECTED, OWN="1").communicate(timeout=PATIENCE_S)
+    assert out == "[(False, 1), (True, 0)]\n", said
+
+
+def test_no_callback_of_python_follows_collections_while_a_capture_records(place: Place) -> None:
+    process = begin(place, sys.executable, "-c", COLLECTED)
+    asked = request_capture_of_job(stepping(place), wish(level="standard"), now_ns=time.time_ns())
+    assert answered(asked) == {0: "finished"}, answers_of_ranks(asked)
+    (place.folder / "enough").write_text("")
+    out, said = process.communicate(timeout=PATIENCE_S)
+    assert out == "[(False, 1), (True, 0)]\n", said
 
 
 @pytest.mark.slow
 def test_two_jobs_do_not_see_each_others_requests(place: Place, train: Path) -> None:
     both = [begin(place, sys.executable, str(train), ONE_LINE="1", STEPS="100000") for _ in range(2)]
-    alive = lambda: [job for job in place.jobs() if running(job) and progress(job)]  # noqa: E731
+    alive = lambda: [job for job in place.jobs() if running(job) and progress_of_ranks(job)]  # noqa: E731
     found = until(lambda: alive() if len(alive()) == 2 else [], PATIENCE_S)
-    with pytest.raises(HermesError, match="is not one job"):
+    with pytest.raises(HermesError, match="is the name of several jobs"):
         find_job("train", place.environment)
-    asked = ask(find_job(found[0].id, place.environment), wish(), now_ns=time.time_ns())
+    asked = request_capture_of_job(find_job(found[0].id, place.environment), wish(), now_ns=time.time_ns())
     assert answered(asked) == {0: "finished"}
     assert not found[1].captures.exists()
     for process in both:
@@ -336,12 +424,12 @@ def test_a_killed_watcher_leaves_the_job_running(place: Place, train: Path) -> N
     job = stepping(place)
     for pid in beside("hermes.inside.launch.companion", job.folder):
         os.kill(pid, signal.SIGKILL)
-    until(lambda: not beside("hermes.jobs.beside", job.folder), PATIENCE_S)
-    before = progress(job)[0][0]
-    until(lambda: [1] if progress(job)[0][0] > before + 50 else [])
-    asked = ask(job, wish(), now_ns=time.time_ns())
+    until(lambda: not beside("hermes.jobs.watcher_process", job.folder), PATIENCE_S)
+    before = progress_of_ranks(job)[0][0]
+    until(lambda: [1] if progress_of_ranks(job)[0][0] > before + 50 else [])
+    asked = request_capture_of_job(job, wish(), now_ns=time.time_ns())
     assert answered(asked) == {0: "finished"}
-    assert answers(asked)[0].pid == process.pid
+    assert answers_of_ranks(asked)[0].pid == process.pid
     process.kill()
     process.communicate(timeout=PATIENCE_S)
 
@@ -403,7 +491,7 @@ def test_a_light_capture_takes_no_memory_ahead_and_is_written_beside_the_steps(p
     # What a step that hears of a capture did once: fill a quarter of a gigabyte of the heap, for a fifth of a second.
     process = begin(place, sys.executable, "-c", STALL)
     job = stepping(place)
-    asked = ask(job, wish(steps=1), now_ns=time.time_ns())
+    asked = request_capture_of_job(job, wish(steps=1), now_ns=time.time_ns())
     assert answered(asked) == {0: "finished"}
     (place.folder / "seen").touch()
     _, err = process.communicate(timeout=PATIENCE_S)

@@ -17,7 +17,13 @@ from tests.patience import PATIENCE_S, until
 from tests.skips import NO_OLD_PYTHON
 
 from hermes.inside.wire.rundir import running
-from hermes.jobs.captures import Wish, answers, ask, finished, progress
+from hermes.jobs.request_capture import (
+    CaptureWish,
+    answers_of_ranks,
+    is_finished,
+    progress_of_ranks,
+    request_capture_of_job,
+)
 
 INSIDE = Path(__file__).resolve().parents[2] / "src" / "hermes" / "inside"
 NEW = tuple(f"3.{minor}" for minor in range(8, 15))
@@ -32,15 +38,15 @@ for one in pkgutil.walk_packages(capture.__path__, "hermes.inside."):
         importlib.import_module(one.name)
 from hermes.inside.record.journal import Journal
 from hermes.inside.record.options import Options
-from hermes.inside.record.pack import Pack
-from hermes.inside.record.watch import Watch
-from hermes.inside.taking import Taking, generators
+from hermes.inside.record.tensor_files import TensorFiles
+from hermes.inside.record.watch_numerics import Watch
+from hermes.inside.snapshot_parts import Taking, generators
 Taking("taken.zip", 0).write()
 generators()
 journal = Journal("recording", Options({"ring": 2}), "pytorch", "2.4", rank=0, world=1)
 journal.open(); journal.begin("{}"); journal.write(["{}"]); journal.alarm(1, "nothing")
 Watch().look([], [])
-Pack("recording", 10**9).end()
+TensorFiles("recording", 10**9).end()
 capture.start(collectives=True, transfers=True, device_events=True)
 number = 0
 while not os.path.exists("asked"):
@@ -87,10 +93,12 @@ def test_a_job_on_this_python_is_watched_with_warnings_as_errors(place: Place, c
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        (job,) = until(lambda: [job for job in place.jobs() if running(job) and progress(job)], PATIENCE_S)
-        asked = ask(job, Wish(steps=2, level="light", options={}, largest_bytes=10**7), now_ns=time.time_ns())
-        until(lambda: [1] if finished(answers(asked)) else [], PATIENCE_S)
-        (said,) = answers(asked).values()
+        (job,) = until(lambda: [job for job in place.jobs() if running(job) and progress_of_ranks(job)], PATIENCE_S)
+        asked = request_capture_of_job(
+            job, CaptureWish(steps=2, level="light", options={}, largest_bytes=10**7), now_ns=time.time_ns()
+        )
+        until(lambda: [1] if is_finished(answers_of_ranks(asked)) else [], PATIENCE_S)
+        (said,) = answers_of_ranks(asked).values()
         assert (said.state, said.text) == ("refused", "the job has loaded no framework that has a profiler")
         (place.folder / "asked").touch()
         out, err = process.communicate(timeout=PATIENCE_S)
@@ -157,10 +165,12 @@ def test_a_warning_of_the_framework_that_is_an_error_ends_no_capture(place: Plac
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
-        (job,) = until(lambda: [job for job in place.jobs() if running(job) and progress(job)], PATIENCE_S)
-        asked = ask(job, Wish(steps=2, level="light", options={}, largest_bytes=10**7), now_ns=time.time_ns())
-        until(lambda: [1] if finished(answers(asked)) else [], PATIENCE_S)
-        (said,) = answers(asked).values()
+        (job,) = until(lambda: [job for job in place.jobs() if running(job) and progress_of_ranks(job)], PATIENCE_S)
+        asked = request_capture_of_job(
+            job, CaptureWish(steps=2, level="light", options={}, largest_bytes=10**7), now_ns=time.time_ns()
+        )
+        until(lambda: [1] if is_finished(answers_of_ranks(asked)) else [], PATIENCE_S)
+        (said,) = answers_of_ranks(asked).values()
         assert said.state == "finished", said.text
         until(lambda: (job.folder / "numerics-rank0.jsonl").exists() or any(job.folder.glob("numerics*")), PATIENCE_S)
         (place.folder / "asked").touch()

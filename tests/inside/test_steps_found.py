@@ -9,7 +9,7 @@ from tests.inside.conftest import Column, Place
 from tests.inside.test_profile import HERMES, begin
 from tests.patience import PATIENCE_S
 
-from hermes.inside.monitor.meter import Meter
+from hermes.inside.monitor.step_meter import StepMeter
 from hermes.inside.wire.ring import LATE_NS
 
 pytestmark = pytest.mark.usefixtures("with_torch")
@@ -19,7 +19,7 @@ class Optimizer:
     """Stands for one of torch: only its identity counts."""
 
 
-def drive(meter: Meter, *steps: Optimizer, batches: int = 1) -> int:
+def drive(meter: StepMeter, *steps: Optimizer, batches: int = 1) -> int:
     """How many of these optimizer steps end a step of the job."""
     found = 0
     for optimizer in steps:
@@ -32,7 +32,7 @@ def drive(meter: Meter, *steps: Optimizer, batches: int = 1) -> int:
 
 
 def test_an_optimizer_for_each_epoch_loses_no_step() -> None:
-    meter = Meter()
+    meter = StepMeter()
     first = Optimizer()
     meter.follow(first)
     assert drive(meter, *[first] * 10) == 10
@@ -41,21 +41,21 @@ def test_an_optimizer_for_each_epoch_loses_no_step() -> None:
 
 
 def test_an_old_optimizer_that_is_kept_costs_no_step_where_batches_are_seen() -> None:
-    meter = Meter()
+    meter = StepMeter()
     kept = [Optimizer() for _ in range(5)]
     meter.follow(kept[0])
     assert sum(drive(meter, *[optimizer] * 10) for optimizer in kept) == 50
 
 
 def test_an_old_optimizer_that_is_kept_costs_one_step_where_no_batch_is_seen() -> None:
-    meter = Meter()
+    meter = StepMeter()
     kept = [Optimizer() for _ in range(5)]
     meter.follow(kept[0])
     assert sum(drive(meter, *[optimizer] * 10, batches=0) for optimizer in kept) == 46
 
 
 def test_the_second_optimizer_of_a_step_ends_none() -> None:
-    meter = Meter()
+    meter = StepMeter()
     first, second = Optimizer(), Optimizer()
     meter.follow(first)
     found = 0

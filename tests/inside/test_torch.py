@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 from tests.inside.conftest import Column, Place
 
-from hermes.inside.wire.record import FLAGS
+from hermes.inside.wire.step_record import FLAGS
 
 pytestmark = pytest.mark.usefixtures("with_torch")
 

@@ -20,11 +20,11 @@ from tests.patience import PATIENCE_S, until
 from tests.skips import needs_root
 
 from hermes.base.errors import HermesError
-from hermes.inside.wire import segment
+from hermes.inside.wire import shared_memory_file
 from hermes.inside.wire.control import Control
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.steplog import read_rows
-from hermes.jobs.captures import Wish, ask, find_job, progress
+from hermes.jobs.request_capture import CaptureWish, find_job, progress_of_ranks, request_capture_of_job
 
 pytestmark = needs_root
 VICTIM, OTHER = 65_533, 65_534
@@ -232,12 +232,12 @@ def test_an_operator_sees_and_captures_jobs_of_others_only_as_the_policy_of_root
         policy.chmod(0o644)
         job = find_job("", environment, user=str(VICTIM))
         assert job.user == VICTIM
-        until(lambda: progress(job))
+        until(lambda: progress_of_ranks(job))
         with pytest.raises(HermesError, match="does not let root capture"):
             find_job("", environment, user=str(VICTIM), action="capture")
         policy.write_text(json.dumps(text | {"capture": True}))
         job = find_job("", environment, user=str(VICTIM), action="capture")
-        asked = ask(job, Wish(steps=1, level="light", options={}), now_ns=10**18)
+        asked = request_capture_of_job(job, CaptureWish(steps=1, level="light", options={}), now_ns=10**18)
         assert not asked.folder.exists()
         actions = [json.loads(line) for line in audit.read_text().splitlines()]
         assert [(one["action"], one["account"], one["user"]) for one in actions] == [
@@ -247,7 +247,7 @@ def test_an_operator_sees_and_captures_jobs_of_others_only_as_the_policy_of_root
         with pytest.raises(HermesError, match="root alone can write"):
             find_job("", environment, user=str(VICTIM))
     finally:
-        segment.also_of.clear()
+        shared_memory_file.also_of.clear()
         process.kill()
         process.communicate()
 

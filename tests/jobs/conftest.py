@@ -1,4 +1,4 @@
-"""A run directory as a job makes one, for tests of what watches it."""
+"""A run directory in a job's own form, for tests of watchers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 
 from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.cli import main
-from hermes.jobs.dynamic_config import FILE, Ask, config, write
+from hermes.jobs.dynamic_config import FILE, ProfileRequest, config, write_config
 
 # As torch_npu 2.13.0 makes it when a job starts.
 MADE = """
@@ -25,9 +25,9 @@ MADE = """
 WHEEL = Path(__file__).parents[1] / "inside" / "torch_npu-2.13.0.json"
 
 
-def asked(**changes: object) -> Ask:
+def asked(**changes: object) -> ProfileRequest:
     plain = {"steps": 2, "level": "standard", "out": Path("/out"), "options": {}}
-    return Ask(**{**plain, **changes})  # type: ignore[arg-type]
+    return ProfileRequest(**{**plain, **changes})  # type: ignore[arg-type]
 
 
 def test_the_keys_are_those_of_the_file_that_torch_npu_makes() -> None:
@@ -64,7 +64,7 @@ def test_a_file_that_asks_for_nothing_is_replaced_whole_and_later(tmp_path: Path
     path.write_text(MADE)
     path.chmod(0o644)
     before = int(path.stat().st_mtime)
-    assert write(tmp_path, asked(), replace=False) == path
+    assert write_config(tmp_path, asked(), replace=False) == path
     assert json.loads(path.read_text()) == config(asked())
     # torch_npu compares whole seconds.
     assert int(path.stat().st_mtime) > before
@@ -73,7 +73,7 @@ def test_a_file_that_asks_for_nothing_is_replaced_whole_and_later(tmp_path: Path
 
 
 def test_a_file_that_is_not_there_is_made(tmp_path: Path) -> None:
-    write(tmp_path, asked(), replace=False)
+    write_config(tmp_path, asked(), replace=False)
     assert json.loads((tmp_path / FILE).read_text())["prof_dir"] == "/out"
 
 
@@ -91,15 +91,15 @@ def test_a_file_in_use_or_of_others_stays_unless_told(tmp_path: Path, text: str,
     path = tmp_path / FILE
     path.write_text(text)
     with pytest.raises(InputError, match=why):
-        write(tmp_path, asked(), replace=False)
+        write_config(tmp_path, asked(), replace=False)
     assert path.read_text() == text
-    write(tmp_path, asked(), replace=True)
+    write_config(tmp_path, asked(), replace=True)
     assert json.loads(path.read_text()) == config(asked())
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not there"):
-        write(tmp_path / "absent", asked(), replace=False)
+    with pytest.raises(InputError, match="this folder does not exist"):
+        write_config(tmp_path / "absent", asked(), replace=False)
 
 
 def test_the_command_writes_the_file_for_the_ranks_and_steps_asked(
@@ -116,14 +116,13 @@ def test_the_command_writes_the_file_for_the_ranks_and_steps_asked(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--start-step", "9"], "--start-step is for jobs started without Hermes"),
-        (["--replace"], "--replace need --dynamic-config"),
-        (["--every", "9"], "--every need --kineto-daemon"),
-        (["--dynamic-config", ".", "train-1-2"], "JOB does not go with --dynamic-config"),
-        (["--dynamic-config", ".", "--every", "9"], "--every does not go with --dynamic-config"),
-        (["--dynamic-config", ".", "--kineto-daemon"], "--kineto-daemon does not go with --dynamic-config"),
-        (["--kineto-daemon", "--cancel"], "--cancel does not go with --kineto-daemon"),
-        (["--kineto-daemon", "--memory"], "--memory does not go with --kineto-daemon"),
+        (["--replace"], "--replace needs --dynamic-config"),
+        (["--every", "9"], "--every needs --kineto-daemon"),
+        (["--dynamic-config", ".", "train-1-2"], "JOB cannot be used with --dynamic-config"),
+        (["--dynamic-config", ".", "--every", "9"], "--every cannot be used with --dynamic-config"),
+        (["--dynamic-config", ".", "--kineto-daemon"], "--kineto-daemon cannot be used with --dynamic-config"),
+        (["--kineto-daemon", "--cancel"], "--cancel cannot be used with --kineto-daemon"),
+        (["--kineto-daemon", "--memory"], "--memory cannot be used with --kineto-daemon"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
@@ -153,7 +152,7 @@ def test_a_link_where_a_draft_may_be_expected_is_not_followed(tmp_path: Path) ->
     watched.mkdir()
     for name in (f".{FILE}.{os.getpid()}", f".{FILE}.part", f".{FILE}"):
         (watched / name).symlink_to(victim)
-    path = write(watched, Ask(steps=1, level="light", out=tmp_path, options={}), replace=False)
+    path = write_config(watched, ProfileRequest(steps=1, level="light", out=tmp_path, options={}), replace=False)
     assert victim.read_text("utf-8") == "mine"
     assert json.loads(path.read_bytes())["active"] == 1
 
@@ -162,14 +161,14 @@ def test_a_link_where_a_draft_may_be_expected_is_not_followed(tmp_path: Path) ->
 def test_a_link_or_a_pipe_in_the_place_of_the_file_is_not_opened(tmp_path: Path, replace: bool) -> None:
     victim = tmp_path / "victim"
     victim.write_text('{"start_step": 0}', "utf-8")
-    ask = Ask(steps=1, level="light", out=tmp_path, options={})
+    ask = ProfileRequest(steps=1, level="light", out=tmp_path, options={})
     for kind in ("link", "pipe"):
         watched = tmp_path / kind
         watched.mkdir()
         (watched / FILE).symlink_to(victim) if kind == "link" else os.mkfifo(watched / FILE)
         if replace and kind == "link":
-            assert json.loads(write(watched, ask, replace=True).read_bytes())["active"] == 1
+            assert json.loads(write_config(watched, ask, replace=True).read_bytes())["active"] == 1
         else:
             with pytest.raises(HermesError):
-                write(watched, ask, replace=replace)
+                write_config(watched, ask, replace=replace)
     assert victim.read_text("utf-8") == '{"start_step": 0}'

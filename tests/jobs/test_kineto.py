@@ -25,10 +25,10 @@ from tests.patience import PATIENCE_S
 from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.base.say import say
 from hermes.jobs.kineto_daemon import daemon as kineto
-from hermes.jobs.kineto_daemon.daemon import Ask, Capture, Daemon, Part, begin, configuration, endpoint
+from hermes.jobs.kineto_daemon.asking_processes import ProcessFacts
+from hermes.jobs.kineto_daemon.complete_trace import MarkedTrace, is_complete, write_completed
+from hermes.jobs.kineto_daemon.daemon import Capture, Daemon, RankProgress, TraceRequest, begin, configuration, endpoint
 from hermes.jobs.kineto_daemon.ipc import NAME, Question, encode
-from hermes.jobs.kineto_daemon.processes import KNOWN, Facts, facts
-from hermes.jobs.kineto_daemon.trace import Marked, finish, whole
 
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = """
@@ -191,14 +191,7 @@ class Client(threading.Thread):
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is taken for one with a torch that is known; what takes seconds takes a moment."""
-    version = ".".join(map(str, KNOWN[0])) + ".0"
-
-    def known(pid: int) -> Facts | None:
-        found = facts(pid)
-        return found and kineto.replace(found, torch=version)
-
-    monkeypatch.setattr(kineto, "facts", known)
+    """What takes seconds takes a moment."""
     monkeypatch.setattr(kineto, "_FIND_S", 0.3)
     monkeypatch.setattr(kineto, "_SILENT_S", 0.5)
     monkeypatch.setattr(Daemon.find, "__defaults__", (0.3,))
@@ -210,7 +203,7 @@ def capture(folder: Path, out: Path, behave: Any, **changes: Any) -> tuple[Captu
     made = endpoint(folder)
     told: list[tuple[str, str]] = []
     try:
-        asked = Ask(**({"steps": 2, "level": "light", "out": out, "largest_bytes": 10_000} | changes))
+        asked = TraceRequest(**({"steps": 2, "level": "light", "out": out, "largest_bytes": 10_000} | changes))
         found = begin(Daemon(made), asked, "", now_ns=10**18)
         found.hand_out()
         found.follow(lambda part: told.append((part.state, say(part.text or ""))), patience_s=5)
@@ -254,7 +247,7 @@ def writer(text: str) -> Any:
 def test_what_is_written_is_marked_and_told(folder: Path, tmp_path: Path) -> None:
     found, told, client = capture(folder, tmp_path, writer(trace(110, 130)), start_step=40)
     assert [state for state, _ in told] == ["accepted", "finished"] or [state for state, _ in told][1] == "started"
-    assert told[-1] == ("finished", "2 steps: rank0.pt.trace.json")
+    assert told[-1] == ("finished", "the trace holds 2 steps: rank0.pt.trace.json")
     assert steps_in(found.folder / "rank0.pt.trace.json") == [40, 41]
     assert [path.name for path in found.folder.iterdir()] == ["rank0.pt.trace.json"]
     assert list(found.doubts()) == []
@@ -267,7 +260,7 @@ def test_what_is_written_is_marked_and_told(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.usefixtures("quick")
 def test_a_trace_without_a_step_is_kept_and_doubted(folder: Path, tmp_path: Path) -> None:
     found, told, _ = capture(folder, tmp_path, writer(trace()))
-    assert told[-1] == ("finished", "no steps: rank0.pt.trace.json")
+    assert told[-1] == ("finished", "the trace holds no steps: rank0.pt.trace.json")
     (doubt,) = found.doubts()
     assert doubt.identifier == "jobs.kineto.no_optimizer_step"
 
@@ -296,19 +289,19 @@ def test_one_that_records_and_never_writes_is_told(folder: Path, tmp_path: Path)
         return bool(told) or (busy and state["left"] > 0)
 
     _, told, _ = capture(folder, tmp_path, silent)
-    assert told[-1] == ("failed", "it recorded, and wrote no trace")
+    assert told[-1] == ("failed", "the process recorded, and wrote no trace")
 
 
 @pytest.mark.usefixtures("quick")
 def test_one_that_never_begins_is_waited_for_only_so_long(folder: Path, tmp_path: Path) -> None:
     _, told, _ = capture(folder, tmp_path, lambda _told, _busy: False)
-    assert told[-1] == ("failed", "nothing was written in 0 minutes")
+    assert told[-1] == ("failed", "the process wrote nothing in 0 minutes")
 
 
 def test_without_a_process_the_way_is_said(folder: Path, tmp_path: Path, quick: None) -> None:
     made = endpoint(folder)
     with pytest.raises(InputError, match="no process asks") as nobody:
-        begin(Daemon(made), Ask(steps=1, level="light", out=tmp_path), "", now_ns=1)
+        begin(Daemon(made), TraceRequest(steps=1, level="light", out=tmp_path), "", now_ns=1)
     assert "KINETO_USE_DAEMON=1" in say(nobody.value.hint)
     with pytest.raises(InputError, match="another daemon") as held:
         endpoint(folder)
@@ -317,17 +310,20 @@ def test_without_a_process_the_way_is_said(folder: Path, tmp_path: Path, quick: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_version_that_is_not_known_is_refused_before_anything_is_asked(folder: Path, tmp_path: Path) -> None:
+def test_a_library_without_the_words_is_refused_before_anything_is_asked(folder: Path, tmp_path: Path) -> None:
     client = Client(folder, lambda _told, _busy: False)
     client.start()
     made = endpoint(folder)
     daemon = Daemon(made)
     while not daemon.clients:
         daemon.serve(1)
-    daemon.clients[os.getpid()].facts = kineto.replace(daemon.clients[os.getpid()].facts, torch="2.7.1")
+    library = tmp_path / "libtorch_cpu.so"
+    library.write_bytes(b"ELF")
+    known = daemon.clients[os.getpid()].facts
+    daemon.clients[os.getpid()].facts = kineto.replace(known, torch="2.7.1", library=library)
     daemon.find = lambda patience_s=0: None  # type: ignore[method-assign,misc]
-    with pytest.raises(InputError, match=r"has torch 2\.7\.1, whose daemon protocol is not known to work"):
-        begin(daemon, Ask(steps=1, level="light", out=tmp_path), "", now_ns=1)
+    with pytest.raises(InputError, match=r"\(torch 2\.7\.1\) does not know ACTIVITIES_LOG_FILE"):
+        begin(daemon, TraceRequest(steps=1, level="light", out=tmp_path), "", now_ns=1)
     client.end()
     made.close()
     assert client.told == []
@@ -340,36 +336,42 @@ def test_a_disk_without_room_is_said_before_anything_is_asked(folder: Path, tmp_
 
 
 def test_the_configuration_is_in_words_that_libkineto_knows() -> None:
-    lines = configuration(Ask(steps=3, level="full", out=Path("/o")), Path("/o/rank0.json"), several=True).splitlines()
+    lines = configuration(
+        TraceRequest(steps=3, level="full", out=Path("/o")), Path("/o/rank0.json"), several=True
+    ).splitlines()
     assert lines == [
         "ACTIVITIES_LOG_FILE=/o/rank0.json", "PROFILE_START_ITERATION=0", "PROFILE_START_ITERATION_ROUNDUP=20",
         "ACTIVITIES_ITERATIONS=3", "ACTIVITIES_WARMUP_ITERATIONS=0", "PROFILE_REPORT_INPUT_SHAPES=true",
         "PROFILE_WITH_STACK=true",
     ]  # fmt: skip
-    light = configuration(Ask(steps=1, level="light", out=Path("/o")), Path("/o/rank0.json"), several=False)
+    light = configuration(TraceRequest(steps=1, level="light", out=Path("/o")), Path("/o/rank0.json"), several=False)
     assert "ROUNDUP=1\n" in light
     assert "SHAPES=false\nPROFILE_WITH_STACK=false\n" in light
-    stack = configuration(Ask(steps=1, level="light", out=Path("/o"), stack=True), Path("/o/r.json"), several=False)
+    stack = configuration(
+        TraceRequest(steps=1, level="light", out=Path("/o"), stack=True), Path("/o/r.json"), several=False
+    )
     assert "PROFILE_WITH_STACK=true\n" in stack
 
 
 @pytest.mark.parametrize("path", ["/o\nACTIVITIES_ITERATIONS=9", "/o#", "/a=b", "/a,b"])
 def test_a_path_that_would_be_read_as_something_else_is_refused(path: str) -> None:
     with pytest.raises(QueryError, match="cannot write to"):
-        configuration(Ask(steps=1, level="light", out=Path(path)), Path(path), several=False)
+        configuration(TraceRequest(steps=1, level="light", out=Path(path)), Path(path), several=False)
 
 
 def test_a_level_that_is_none_is_refused() -> None:
     with pytest.raises(QueryError, match="no level 'deep'"):
-        configuration(Ask(steps=1, level="deep", out=Path("/o")), Path("/o"), several=False)
+        configuration(TraceRequest(steps=1, level="deep", out=Path("/o")), Path("/o"), several=False)
 
 
 def two(first_ns: int, second_ns: int, step_ns: int = 10_000_000, **asked: Any) -> Capture:
     """A capture of two ranks that began at these times."""
-    of = Facts(pid=1, started=1, parent=1, command="", torch="2.13.0")
-    made = Capture(None, Ask(**({"steps": 1, "level": "light", "out": Path("/o")} | asked)), Path("/o"), {0: of, 1: of})  # type: ignore[arg-type]
+    of = ProcessFacts(pid=1, started=1, parent=1, command="", torch="2.13.0")
+    made = Capture(
+        None, TraceRequest(**({"steps": 1, "level": "light", "out": Path("/o")} | asked)), Path("/o"), {0: of, 1: of}
+    )  # type: ignore[arg-type]
     for part, start_ns in zip(made.parts.values(), (first_ns, second_ns), strict=True):
-        part.state, part.marked = "finished", Marked(starts_ns=(start_ns,), step_ns=step_ns)
+        part.state, part.marked = "finished", MarkedTrace(starts_ns=(start_ns,), step_ns=step_ns)
     return made
 
 
@@ -391,7 +393,7 @@ def test_ranks_that_began_at_different_steps_are_asked_again_for_a_larger_multip
 def test_configurations_go_out_after_the_longest_pause(folder: Path) -> None:
     made = endpoint(folder)
     daemon = Daemon(made)
-    of = Facts(pid=1, started=1, parent=1, command="", torch="")
+    of = ProcessFacts(pid=1, started=1, parent=1, command="", torch="")
     for pid, asked_s in ((1, 0.2), (2, 14.9), (3, 11.0)):
         daemon.clients[pid] = kineto._Client(facts=of, over=(pid,), asked_s=asked_s)
     # At 0.2, 4.9 and 1.0 of 5 seconds: 3.9 seconds pass after the one at 1.0.
@@ -403,7 +405,7 @@ def test_configurations_go_out_after_the_longest_pause(folder: Path) -> None:
 def test_traces_of_bystanders_go_when_others_have_steps(tmp_path: Path) -> None:
     made = two(0, 0)
     made.folder = tmp_path
-    made.parts[1].marked = Marked(starts_ns=(), step_ns=0)
+    made.parts[1].marked = MarkedTrace(starts_ns=(), step_ns=0)
     (tmp_path / "rank1.pt.trace.json").touch()
     made.drop_bystanders()
     assert (list(made.parts), list(tmp_path.iterdir())) == ([0], [])
@@ -411,10 +413,10 @@ def test_traces_of_bystanders_go_when_others_have_steps(tmp_path: Path) -> None:
 
 def test_marks_lie_between_the_ends_of_optimizer_steps(tmp_path: Path) -> None:
     (tmp_path / "raw.json").write_text(trace(110.5, 131.25))
-    assert whole(tmp_path / "raw.json")
+    assert is_complete(tmp_path / "raw.json")
     target = tmp_path / "rank1.pt.trace.json"
-    marked = finish(tmp_path / "raw.json", target, first=7, about={"rank": 1}, world=4)
-    assert marked == Marked(starts_ns=(10**18 + 100_000, 10**18 + 110_500), step_ns=20_750)
+    marked = write_completed(tmp_path / "raw.json", target, first=7, about={"rank": 1}, world=4)
+    assert marked == MarkedTrace(starts_ns=(10**18 + 100_000, 10**18 + 110_500), step_ns=20_750)
     document = json.loads(target.read_bytes())
     assert (document["hermes"], document["distributedInfo"]) == ({"rank": 1}, {"rank": 1, "world_size": 4})
     marks = [event for event in document["traceEvents"] if event["name"].startswith("ProfilerStep")]
@@ -427,7 +429,7 @@ def test_marks_lie_between_the_ends_of_optimizer_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", trace(110)[:-5], trace(110)[:200]])
 def test_a_trace_that_is_still_written_is_not_whole(tmp_path: Path, text: str) -> None:
     (tmp_path / "raw.json").write_text(text)
-    assert not whole(tmp_path / "raw.json")
+    assert not is_complete(tmp_path / "raw.json")
 
 
 def test_a_part_of_a_process_that_ended_is_gone(tmp_path: Path) -> None:
@@ -435,6 +437,6 @@ def test_a_part_of_a_process_that_ended_is_gone(tmp_path: Path) -> None:
     made.folder = tmp_path
     made._daemon = Daemon(None)  # type: ignore[arg-type]
     made._daemon.clients[1] = kineto._Client(facts=made.parts[0].facts, over=(1,))
-    part = Part(rank=5, facts=made.parts[0].facts, state="accepted")
+    part = RankProgress(rank=5, facts=made.parts[0].facts, state="accepted")
     made._look(part)
     assert (part.state, part.text) == ("gone", None)

@@ -232,7 +232,7 @@ def test_the_socket_is_its_users_alone_and_goes_with_the_daemon(folder: Path) ->
 def test_a_second_daemon_is_refused_and_leaves_the_first_alone(
     endpoint: Endpoint, client: Client, folder: Path
 ) -> None:
-    with pytest.raises(SocketError, match="another daemon has the folder"):
+    with pytest.raises(SocketError, match="another daemon uses the folder"):
         Endpoint(folder)
     client.send(ASKED)
     assert endpoint.receive(10) is not None
@@ -241,7 +241,7 @@ def test_a_second_daemon_is_refused_and_leaves_the_first_alone(
 def test_a_daemon_that_is_none_of_ours_keeps_its_socket(folder: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as theirs:
         theirs.bind(str(folder / NAME))
-        with pytest.raises(SocketError, match="another daemon has the socket"):
+        with pytest.raises(SocketError, match="another daemon uses the socket"):
             Endpoint(folder)
         assert (folder / NAME).is_socket()
 
@@ -265,7 +265,7 @@ def _abstract() -> Endpoint | None:
 
 def test_the_abstract_name_is_had_once() -> None:
     made = until(_abstract, PATIENCE_S)
-    with pytest.raises(SocketError, match="another daemon has the socket 'dynolog'"):
+    with pytest.raises(SocketError, match="another daemon uses the socket 'dynolog'"):
         Endpoint()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
         client.bind(f"\0{CLIENT}\0")
@@ -280,14 +280,14 @@ def test_the_abstract_name_is_had_once() -> None:
 
 
 def test_a_folder_that_others_may_write_or_that_is_too_long_is_refused(folder: Path) -> None:
-    with pytest.raises(SocketError, match="cannot be looked at"):
+    with pytest.raises(SocketError, match="cannot be read"):
         Endpoint(folder / "absent")
     (folder / "file").touch()
-    with pytest.raises(SocketError, match="is no folder"):
+    with pytest.raises(SocketError, match="is not a folder"):
         Endpoint(folder / "file")
     long = folder / ("x" * (LONGEST_FOLDER - len(str(folder))))
     long.mkdir(mode=0o700)
-    with pytest.raises(SocketError, match="longer than the 54 B that libkineto has room for"):
+    with pytest.raises(SocketError, match="longer than the 54 B that libkineto accepts"):
         Endpoint(long)
     folder.chmod(0o777)
     with pytest.raises(SocketError, match="written by other users"):

@@ -10,13 +10,22 @@ import pytest
 
 from hermes.base.errors import InputError, QueryError
 from hermes.base.say import say
-from hermes.inside.wire.process import me
-from hermes.jobs.kineto_daemon.processes import KNOWN, Facts, above, facts, of_job, of_ranks, refusal, trainings
+from hermes.inside.wire.process import own_identity
+from hermes.jobs.kineto_daemon.asking_processes import (
+    ProcessFacts,
+    of_job,
+    of_ranks,
+    parent_processes,
+    process_facts,
+    refusal,
+    trainings,
+)
+from hermes.jobs.kineto_daemon.libkineto_support import RESTRICTED
 
-PLAIN = Facts(pid=10, started=1, parent=1, command="python train.py", torch="2.13.0+cpu")
+PLAIN = ProcessFacts(pid=10, started=1, parent=1, command="python train.py", torch="2.13.0+cpu")
 
 
-def rank(number: int, pid: int, parent: int = 5) -> Facts:
+def rank(number: int, pid: int, parent: int = 5) -> ProcessFacts:
     return replace(PLAIN, pid=pid, parent=parent, rank=number, here=2, world=2)
 
 
@@ -45,40 +54,64 @@ def with_torch(tmp_path: Path, text: str) -> Path:
 
 def test_a_process_is_what_the_system_says(tmp_path: Path) -> None:
     made = with_torch(tmp_path, "from x import y\n__version__ = '2.13.0+cpu'\ndebug = False\n")
-    found = facts(10, made)
-    assert found == Facts(
-        pid=10, started=1_000_022, parent=5, command="python train.py --lr", torch="2.13.0+cpu", rank=1, here=2, world=4
-    )
+    found = process_facts(10, made)
+    assert found == ProcessFacts(
+        pid=10, started=1_000_022, parent=5, command="python train.py --lr", torch="2.13.0+cpu", rank=1, here=2,
+        world=4, library=made / "10" / "root" / "site" / "torch" / "lib" / "libtorch_cpu.so",
+    )  # fmt: skip
     assert not found.alive
     assert (found.job, replace(found, rank=None).job) == (5, 10)
 
 
 def test_this_process_is_known_and_one_that_is_gone_is_not(tmp_path: Path) -> None:
-    found = facts(os.getpid())
+    found = process_facts(os.getpid())
     assert found is not None
-    assert (found.pid, found.started, found.alive) == (*me(), True)
-    assert above(os.getpid())[:2] == (os.getpid(), os.getppid())
-    assert facts(10, tmp_path) is None
-    assert above(10, tmp_path) == (10,)
+    assert (found.pid, found.started, found.alive) == (*own_identity(), True)
+    assert parent_processes(os.getpid())[:2] == (os.getpid(), os.getppid())
+    assert process_facts(10, tmp_path) is None
+    assert parent_processes(10, tmp_path) == (10,)
 
 
-@pytest.mark.parametrize("text", ["", "__version__ = 2", "x = '__version__ = 2.13'"])
-def test_a_torch_without_a_version_is_refused(tmp_path: Path, text: str) -> None:
-    found = facts(10, with_torch(tmp_path, text))
+WORDS = ("PROFILE_START_ITERATION", "ACTIVITIES_ITERATIONS")
+
+
+def with_library(tmp_path: Path, *words: str, **changes: str) -> ProcessFacts:
+    library = tmp_path / "libtorch_cpu.so"
+    library.write_bytes(b"\0".join((b"\x7fELF", *(word.encode() for word in words), b"")))
+    return replace(PLAIN, library=library, torch="3.1.0a0+git1", **changes)
+
+
+def test_a_torch_of_any_version_is_asked_if_its_library_knows_the_words(tmp_path: Path) -> None:
+    assert refusal(with_library(tmp_path, *WORDS), WORDS, Path("/captures")) is None
+
+
+def test_a_word_that_the_library_does_not_hold_is_said_before_anything_is_asked(tmp_path: Path) -> None:
+    found = refusal(with_library(tmp_path, WORDS[0]), WORDS, Path("/captures"))
     assert found is not None
-    why = refusal(found)
-    assert why is not None
-    assert why.identifier == "jobs.kineto.torch_unknown"
+    assert say(found[0]) == "the libkineto of process 10 (torch 3.1.0a0+git1) does not know ACTIVITIES_ITERATIONS"
 
 
-def test_only_versions_that_were_seen_to_work_are_asked() -> None:
-    assert refusal(PLAIN) is None
-    for version in ("2.9.1", "1.13.0", "2.130.0", "3.0.0a0+git1"):
-        why = refusal(replace(PLAIN, torch=version))
-        assert why is not None
-        assert (why.identifier, why["torch"]) == ("jobs.kineto.torch_other", version)
-    for major, minor in KNOWN:
-        assert refusal(replace(PLAIN, torch=f"{major}.{minor}.1+cu130")) is None
+def test_a_library_that_cannot_be_read_is_asked_and_its_trace_tells(tmp_path: Path) -> None:
+    assert refusal(PLAIN, WORDS, Path("/captures")) is None
+    assert refusal(replace(PLAIN, library=tmp_path / "absent"), WORDS, Path("/captures")) is None
+    (tmp_path / "empty").touch()
+    assert refusal(replace(PLAIN, library=tmp_path / "empty"), WORDS, Path("/captures")) is None
+
+
+def test_a_library_that_writes_into_one_folder_alone_is_asked_for_no_other(tmp_path: Path) -> None:
+    of = with_library(tmp_path, *WORDS, RESTRICTED)
+    assert refusal(of, WORDS, Path("/tmp/mine")) is None
+    found = refusal(of, WORDS, Path("/captures"))
+    assert found is not None
+    assert "writes traces only below /tmp" in say(found[0])
+    assert RESTRICTED in say(found[1])
+    assert refusal(replace(of, traces="/captures"), WORDS, Path("/captures/x")) is None
+
+
+def test_a_torch_without_a_version_is_told_as_one(tmp_path: Path) -> None:
+    found = process_facts(10, with_torch(tmp_path, "x = 2"))
+    assert found is not None
+    assert found.torch == ""
 
 
 def test_launchers_and_workers_are_no_ranks() -> None:
@@ -99,10 +132,10 @@ def test_a_job_is_the_only_one_or_is_named() -> None:
     assert of_job([*ranks, other], "tune", over) == [other]
     assert of_job([*ranks, other], "5", over) == ranks
     assert of_job([*ranks, other], "30", over) == [other]
-    with pytest.raises(QueryError, match="that is not one job") as both:
+    with pytest.raises(QueryError, match="several jobs ask this daemon") as both:
         of_job([*ranks, other], "", over)
-    assert say(both.value.hint) == "name one by its number: 5: python train.py and 30: python tune.py"
-    with pytest.raises(QueryError, match="no process that asks is called 'x'"):
+    assert say(both.value.hint) == "name one process by its number: 5: python train.py and 30: python tune.py"
+    with pytest.raises(QueryError, match="no process called 'x' asks this daemon"):
         of_job(ranks, "x", over)
 
 

@@ -23,12 +23,12 @@ from hermes.inside.wire import process
 from hermes.inside.wire.recovery import save_and_remove
 from hermes.inside.wire.rundir import JOB_FILE, enter
 from hermes.jobs import metrics
-from hermes.jobs.current import Current
+from hermes.jobs.current_jobs import CurrentJobs
 from hermes.jobs.detect.causes import Spent
+from hermes.jobs.job_view import JobView, RankView, bandwidth_lines
 from hermes.jobs.messages import JobState, no_progress
 from hermes.jobs.overview import Overview, bandwidth_of
-from hermes.jobs.prune import Keep, prune
-from hermes.jobs.view import JobView, RankView, bandwidth_lines
+from hermes.jobs.prune import KeepLimits, prune
 from hermes.jobs.webhook import Webhook
 
 DAY_NS = 86_400 * 10**9
@@ -161,7 +161,7 @@ def test_a_webhook_that_refuses_is_said_once_and_not_followed(server: Server, an
         hook.put("train", {"kind": "alarm"})
     hook.close()
     assert (hook.sent, hook.dropped) == (0, 3)
-    assert list(map(say, said)) == [f"the webhook did not take an event (OSError: HTTP {answer})"]
+    assert list(map(say, said)) == [f"the webhook did not accept an event (OSError: HTTP {answer})"]
 
 
 def test_a_webhook_that_answers_nothing_keeps_nobody_waiting() -> None:
@@ -231,7 +231,7 @@ def test_a_running_job_is_never_removed(live_job: LiveJob) -> None:
 
 def test_a_setting_that_is_no_number_is_refused_by_name() -> None:
     with pytest.raises(InputError, match="HERMES_KEEP_DAYS"):
-        Keep.of({"HERMES_KEEP_DAYS": "soon"})
+        KeepLimits.of({"HERMES_KEEP_DAYS": "soon"})
 
 
 def test_jobs_that_ended_are_read_once_and_new_ones_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,16 +240,16 @@ def test_jobs_that_ended_are_read_once_and_new_ones_are_seen(tmp_path: Path, mon
     for number in range(30):
         old_job(root, f"old-{number}", days=1)
     environment = {"HERMES_SHM_DIR": str(tmp_path / "shm"), "HERMES_RUN_DIR": str(root)}
-    current = Current()
+    current = CurrentJobs()
     assert current.jobs(root) == []
     reads: list[Path] = []
-    from hermes.jobs import current as module
+    from hermes.jobs import current_jobs as module
 
     real = module.read
     monkeypatch.setattr(module, "read", lambda folder: reads.append(folder) or real(folder))
     assert current.jobs(root) == []
     assert reads == []
-    job = enter(root, "train-1-2", command=("x",), owner=process.me(), environment=environment)
+    job = enter(root, "train-1-2", command=("x",), owner=process.own_identity(), environment=environment)
     assert [one.id for one in current.jobs(root)] == ["train-1-2"]
     assert [folder.name for folder in reads] == ["train-1-2"]
     save_and_remove(job)

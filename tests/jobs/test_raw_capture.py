@@ -15,9 +15,9 @@ from tests.profiles.read.ascend_raw.standin import tools
 from hermes.base.message import Message
 from hermes.base.say import say
 from hermes.inside.wire.control import Slot
-from hermes.inside.wire.process import me
+from hermes.inside.wire.process import own_identity
 from hermes.jobs import messages
-from hermes.jobs.watch import Watcher
+from hermes.jobs.watch_job import Watcher
 from hermes_testing import Fault, Job, generate
 
 _SLOW = [12.0] * 20 + [9.9, 10.1] * 10 + [14.0] * 4
@@ -55,18 +55,22 @@ class Capturing:
         shutil.copytree(
             self._made / "ascend-raw", Path(request.out) / "rank0", ignore=shutil.ignore_patterns("*.json.x")
         )
-        pid, started = me()
+        pid, started = own_identity()
         self.live.control.say(0, Slot(rank=0, pid=pid, started=started, epoch=epoch, state="finished", text=""))
         self.watcher.look(time.time_ns())
 
     def finding(self) -> Message:
-        """What the watcher said of it in the end."""
+        """What the watcher said of it in the end, behind what changed."""
 
         def look() -> list[Message]:
             self.watcher.look(time.time_ns())
             return self.watcher.findings
 
-        return until(look, PATIENCE_S)[0]
+        whole = until(look, PATIENCE_S)[0]
+        assert whole.identifier == "jobs.changed_then"
+        found = whole["found"]
+        assert isinstance(found, Message)
+        return found
 
 
 @pytest.fixture
@@ -79,7 +83,8 @@ def capturing(
 def test_the_finding_appears_where_the_job_is_watched(capturing: Capturing) -> None:
     capturing.until_captured()
     assert capturing.finding()["code"] == "CMP003"
-    assert any(line.startswith("Finding: CMP003 ") for line in capturing.live.lines)
+    (line,) = [line for line in capturing.live.lines if line.startswith("Finding: ")]
+    assert line.index("Since step ") < line.index(" a step takes ") < line.index("CMP003 ")
     capturing.watcher.close(patience_s=0)
 
 
@@ -98,7 +103,9 @@ def test_a_slow_tool_ends_with_the_watch_and_says_so(capturing: Capturing, tmp_p
     capturing.until_captured()
     until(lambda: [1] if _runs(tmp_path) else [], PATIENCE_S)
     capturing.watcher.close(patience_s=0)
-    assert capturing.live.said[-1] == messages.finding(found=messages.ANALYSIS_STOPPED)
+    last = capturing.live.said[-1]
+    assert isinstance(last, Message)
+    assert last["found"]["found"] == messages.ANALYSIS_STOPPED
     until(lambda: [] if _runs(tmp_path) else [1], PATIENCE_S)
 
 

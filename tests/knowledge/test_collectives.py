@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.knowledge.collectives import bytes_of_dtype, is_local, of_kernel, op_of_words
+from hermes.knowledge.collectives import bytes_of_dtype, collective_of_kernel, is_local, op_of_words
 
 COMMUNICATION = [
     ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "nccl", "all_reduce"),
@@ -64,24 +64,24 @@ COMPUTE = [
 
 @pytest.mark.parametrize(("name", "library", "op"), COMMUNICATION, ids=[row[0][:40] for row in COMMUNICATION])
 def test_a_communication_kernel_is_known_with_its_library_and_operation(name: str, library: str, op: str) -> None:
-    found = of_kernel(name)
+    found = collective_of_kernel(name)
     assert found is not None
     assert (found.library, found.op) == (library, op)
 
 
 @pytest.mark.parametrize("name", COMPUTE)
 def test_local_work_is_not_communication(name: str) -> None:
-    assert of_kernel(name) is None
+    assert collective_of_kernel(name) is None
 
 
 def test_on_amd_the_names_of_nccl_are_rccls() -> None:
-    found = of_kernel("ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", "amd")
+    found = collective_of_kernel("ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", "amd")
     assert found is not None
     assert (found.library, found.op) == ("rccl", "unknown")
 
 
 def test_on_amd_other_libraries_keep_their_name() -> None:
-    found = of_kernel("void aiter::cross_device_reduce_1stage<__hip_bfloat16, 8>(X)", "amd")
+    found = collective_of_kernel("void aiter::cross_device_reduce_1stage<__hip_bfloat16, 8>(X)", "amd")
     assert found is not None
     assert found.library == "custom"
 
@@ -127,5 +127,5 @@ def test_an_unknown_type_has_no_size() -> None:
 
 
 def test_a_hostile_name_costs_no_time() -> None:
-    assert of_kernel("<" * 100_000 + "(" * 100_000) is None
-    assert of_kernel("a<" * 50_000 + ">" * 50_000) is None
+    assert collective_of_kernel("<" * 100_000 + "(" * 100_000) is None
+    assert collective_of_kernel("a<" * 50_000 + ">" * 50_000) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.knowledge.host_work import COMPUTING, DISPATCH, GC, PATTERNS, REASONS, reason_of
+from hermes.knowledge.host_work import COMPUTING, DISPATCH, GC, PATTERNS, REASONS, host_reason
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ from hermes.knowledge.host_work import COMPUTING, DISPATCH, GC, PATTERNS, REASON
     ],
 )
 def test_a_name_tells_why_the_host_is_in_a_call(name: str, reason: str) -> None:
-    assert reason_of(name) == reason
+    assert host_reason(name) == reason
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_name_tells_why_the_host_is_in_a_call(name: str, reason: str) -> None:
     ],
 )
 def test_running_what_was_compiled_before_and_what_does_not_wait_has_no_reason_of_its_own(name: str) -> None:
-    assert reason_of(name) is None
+    assert host_reason(name) is None
 
 
 def test_every_reason_is_told_by_a_pattern_or_by_the_kind_of_call() -> None:

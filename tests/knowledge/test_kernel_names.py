@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.knowledge.kernel_names import plain
+from hermes.knowledge.kernel_names import plain_kernel_name
 
 ADD = "at::native::CUDAFunctor_add<float>"
 MUL = "at::native::BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >"
@@ -35,9 +35,9 @@ MUL = "at::native::BinaryFunctor<float, float, float, at::native::binary_interna
     ],
 )  # fmt: skip
 def test_a_symbol_loses_what_tells_nothing(name: str, said: str) -> None:
-    assert plain(name) == said
+    assert plain_kernel_name(name) == said
 
 
 @given(st.text(alphabet="ab:<>(), _Z0123N", max_size=40))
 def test_no_name_is_lost(name: str) -> None:
-    assert plain(name) or not name.strip(" <>(),") or not name
+    assert plain_kernel_name(name) or not name.strip(" <>(),") or not name

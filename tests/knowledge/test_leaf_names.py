@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.knowledge.blocking import takes_host_memory
-from hermes.knowledge.host_work import CHECKPOINT, reason_of
-from hermes.knowledge.leaf_names import leaf_of_event, leaf_of_operator, waits
+from hermes.knowledge.blocking_calls import takes_host_memory
+from hermes.knowledge.host_work import CHECKPOINT, host_reason
+from hermes.knowledge.leaf_names import calls_collective, leaf_of_call, leaf_of_event, leaf_of_operator, waits
 from hermes.model.leaf import Leaf
 
 
 def test_a_thread_that_sleeps_between_looks_writes_no_log() -> None:
     # tqdm's monitor wakes every ten seconds; its bar writes.
     assert leaf_of_event("tqdm/_monitor.py(60): run") is None
-    assert reason_of("/x/site-packages/tqdm/_monitor.py(69): run") is None
+    assert host_reason("/x/site-packages/tqdm/_monitor.py(69): run") is None
     assert waits("threading.py(589): wait")
     assert leaf_of_event("tqdm/std.py(1181): __iter__") is Leaf.FILE_OR_NETWORK
-    assert reason_of("/x/site-packages/tqdm/std.py(1181): __iter__") == CHECKPOINT
+    assert host_reason("/x/site-packages/tqdm/std.py(1181): __iter__") == CHECKPOINT
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,31 @@ def test_norms_of_inference_are_norms(name: str) -> None:
 )  # fmt: skip
 def test_pinned_memory_is_the_host_s(call: str, host: bool) -> None:
     assert takes_host_memory(call) is host
+
+
+def test_what_runs_inside_a_function_that_hermes_watches_is_that_function() -> None:
+    assert leaf_of_event("hermes/inside/error_guard.py(71): called") is None
+    assert leaf_of_event("hermes/inside/error_guard.py(45): entered") is Leaf.PROFILER
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["aclrtCreateStream", "cudaStreamCreateWithFlags", "hipModuleLoadData", "cuLibraryLoadData", "cuCtxCreate_v2"],
+)
+def test_what_a_job_makes_once_is_a_first_call(name: str) -> None:
+    assert leaf_of_call(name) is Leaf.FIRST_CALL
+
+
+@pytest.mark.parametrize("name", ["cudaLaunchKernel", "cudaSetDevice", "aclrtLaunchKernel", "cudaStreamIsCapturing"])
+def test_other_calls_are_launches(name: str) -> None:
+    assert leaf_of_call(name) is None
+
+
+@pytest.mark.parametrize("name", ["all_reduce", "broadcast", "reduce_scatter_tensor", "barrier", "all_gather_object"])
+def test_frames_of_collectives_are_known(name: str) -> None:
+    assert calls_collective(f"torch/distributed/distributed_c10d.py(3155): {name}")
+
+
+@pytest.mark.parametrize("name", ["get_world_size", "is_initialized", "_get_default_group"])
+def test_other_frames_beside_them_are_none(name: str) -> None:
+    assert not calls_collective(f"torch/distributed/distributed_c10d.py(817): {name}")

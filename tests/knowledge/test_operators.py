@@ -50,6 +50,8 @@ def test_an_operator_has_the_class_that_its_name_says(name: str, kind: str) -> N
         ("void at::native::vectorized_elementwise_kernel<4, silu>(int)", "elementwise"),
         ("aclnnMm_MatMulCommon_MatMulV2", "matmul"),
         ("trans_TransData_0", "format conversion"),
+        ("FusionOp_MatMul_Relu", "matmul"),
+        ("FusionOp_Conv2DBackpropInputD_ReluGradV2", "convolution"),
         ("Conv2DBackpropFilter10", "convolution"),
         ("unheard_of", "other"),
     ],

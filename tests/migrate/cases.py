@@ -1,4 +1,4 @@
-"""Small programs before and after conversion, and programs that must stay as they are: one row a case.
+"""Small programs before and after conversion, and programs that must stay unchanged: one row a case.
 
 A row of `CHANGED` is (name, rule, before, after); imports stand at the top of each program as in real ones, and the
 lines that convert adds are written as `@A`, `@M`, `@C` (the constants of accelerator, module and collectives).

@@ -1,4 +1,4 @@
-"""One file of a program under scan, and the projects on which conversion was looked at."""
+"""Scans and converts one file of a program, and finds the real projects for tests of conversion."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from tests.skips import profiles
 
-from hermes.migrate import walk
-from hermes.migrate.model import FileChange, FileScan, Style, Sure, Target
-from hermes.migrate.tree import Worker
+from hermes.migrate import find_files
+from hermes.migrate.scan_model import FileChange, FileScan, Style, Sure, Target
+from hermes.migrate.scan_source_tree import Worker
 
 Convert = Callable[..., FileChange]
 Scan = Callable[..., FileScan]
 
 
 def _worker(root: Path, style: Style, target: Target, extensions: frozenset[str] = frozenset()) -> Worker:
-    files, _ = walk.find(root)
+    files, _ = find_files.find(root)
     return Worker(root, files, target, extensions, frozenset(), style, Sure.LIKELY)
 
 
@@ -29,7 +29,7 @@ def convert(tmp_path: Path) -> Convert:
         path = tmp_path / name
         path.write_bytes(text.encode())
         worker = _worker(tmp_path, style, Target())
-        found = next(one for one in walk.find(tmp_path)[0] if one.relative == name)
+        found = next(one for one in find_files.find(tmp_path)[0] if one.relative == name)
         return worker.convert(found)
 
     return call
@@ -45,7 +45,7 @@ def scan(tmp_path: Path) -> Scan:
         path = tmp_path / name
         path.write_bytes(text.encode())
         worker = _worker(tmp_path, Style.NATIVE, target or Target(), frozenset(extensions))
-        found = next(one for one in walk.find(tmp_path)[0] if one.relative == name)
+        found = next(one for one in find_files.find(tmp_path)[0] if one.relative == name)
         return worker.scan(found)
 
     return call

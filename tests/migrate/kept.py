@@ -1,4 +1,4 @@
-"""Programs that convert must leave as they are, each with the rule that could be tempted: one row a case."""
+"""Programs that convert must not change, each with the rule that could wrongly match: one row a case."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ O = "import os\nimport torch\n"  # noqa: E741
 
 # name, rule, program
 KEPT: list[tuple[str, str, str]] = [
-    # text that is no device
+    # text that is not a device
     ("a path", "device-string", T + 'p = "/data/cuda_dataset/cuda:old"\n'),
     ("a joined path", "device-string", O + 'p = os.path.join("cuda", "x")\n'),
     ("a printed label", "device-string", T + 'print("cuda")\n'),
@@ -96,7 +96,7 @@ KEPT: list[tuple[str, str, str]] = [
     ("is_cuda of something unknown where a class has one", "is-cuda", T + "class L:\n    def __init__(self):\n        self.is_cuda = ok\ndef f(l):\n    return l.is_cuda\n"),
     ("is_cuda that is called", "is-cuda", T + "def f(x):\n    return x.is_cuda()\n"),
     ("cuda with more than a device", "cuda-method", T + "def f(q, x):\n    return q.cuda(x, meta=3)\n"),
-    # what an NPU never reaches, and tests that keep it out of code for CUDA
+    # code that never runs on an NPU, and tests that guard code for CUDA
     ("a test before a library of CUDA", "is-cuda", "import torch\nfrom flash_attn import flash_attn_func\ndef f(x):\n    if x.is_cuda:\n        return flash_attn_func(x)\n    return x\n"),
     ("a test that leaves before a library of CUDA", "device-test", 'import torch\nfrom flash_attn import flash_attn_func\ndef f(x):\n    if x.device.type != "cuda":\n        return x\n    return flash_attn_func(x)\n'),
     ("a test that leaves before properties of CUDA", "cuda-call", T + "def f():\n    if not torch.cuda.is_available():\n        return 0\n    return torch.cuda.get_device_capability()[0]\n"),
@@ -111,7 +111,7 @@ KEPT: list[tuple[str, str, str]] = [
     ("a branch of NCCL beside one of HCCL", "device-string", T + 'if backend == "hccl":\n    d = torch.device("npu")\nelif backend == "nccl":\n    d = torch.device("cuda")\n'),
     ("a list that names the NPU", "device-string", T + 'for device in ("cuda", "npu"):\n    pass\n'),
     ("torch that is imported in a function alone", "device-string", 'def f(x, device="cuda"):\n    import torch\n    return x.to("cuda")\n'),
-    # what torch.npu does not have
+    # functions that torch.npu does not have
     ("a CUDA graph", "cuda-graph", T + "g = torch.cuda.CUDAGraph()\n"),
     ("a graph's context", "cuda-graph", T + "with torch.cuda.graph(g):\n    pass\n"),
     ("graphed callables", "cuda-graph", T + "f = torch.cuda.make_graphed_callables(m, x)\n"),
@@ -163,7 +163,7 @@ KEPT: list[tuple[str, str, str]] = [
     ("a variable with another syntax", "environment", O + 'os.environ["NCCL_ALGO"] = "Ring"\n'),
     ("a variable of the program", "environment", O + 'os.environ["MY_CUDA"] = "1"\n'),
     ("both variables", "environment", O + 'os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["ASCEND_RT_VISIBLE_DEVICES"] = "0"\n'),
-    # already agnostic
+    # already independent of the device
     ("torch.accelerator", "cuda-call", T + "torch.accelerator.synchronize()\n"),
     ("the accelerator's device", "device-string", T + "d = torch.accelerator.current_accelerator()\n"),
     ("the module of a device", "cuda-call", T + "m = torch.get_device_module()\n"),

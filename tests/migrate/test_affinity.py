@@ -14,8 +14,8 @@ import pytest
 
 from hermes.base.errors import InputError
 from hermes.base.say import say
-from hermes.migrate.affinity import bind
-from hermes.migrate.affinity.machine import Machine, cpus, ranges, read_machine
+from hermes.migrate.affinity import bind_threads
+from hermes.migrate.affinity.machine_topology import Machine, cpus, ranges, read_machine
 from hermes.migrate.affinity.plan import Plan, plan
 
 TOPO = """\t   NPU0       NPU1       NPU2       NPU3       CPU Affinity
@@ -138,7 +138,7 @@ def test_a_cgroup_limits_the_plan_and_is_said(tmp_path: Path) -> None:
 def test_a_device_whose_cores_are_not_allowed_gets_others_and_it_is_said(tmp_path: Path) -> None:
     found = plan(_machine(_tree(tmp_path, ["0-7", "8-15"], cgroup="0-7"), npu_topo=TOPO))
     assert all(seat.cpus <= cpus("0-7") for seat in found.seats)
-    assert any("npu2: none of its cores 8-15 is allowed" in say(note) for note in found.notes)
+    assert any("npu2: none of the cores near to it, 8-15, is allowed" in say(note) for note in found.notes)
 
 
 def test_more_devices_than_cores_share_them_and_it_is_said(tmp_path: Path) -> None:
@@ -177,30 +177,30 @@ def test_every_thread_is_moved_and_moved_back(busy: subprocess.Popen[bytes], tmp
     pid, state = busy.pid, tmp_path / "state" / "affinity.json"
     before = os.sched_getaffinity(pid)
     one = frozenset({min(before)})
-    (done,) = bind.apply({pid: one}, state)
+    (done,) = bind_threads.apply({pid: one}, state)
     assert (done.threads, done.failed) == (4, ())
     assert all(os.sched_getaffinity(thread) == one for thread in _tasks(pid))
-    bind.apply({pid: one}, state)
-    (back,) = bind.restore(state)
+    bind_threads.apply({pid: one}, state)
+    (back,) = bind_threads.restore(state)
     assert (back.threads, back.failed) == (4, ())
     assert all(os.sched_getaffinity(thread) == before for thread in _tasks(pid))
-    with pytest.raises(InputError, match="nothing was applied"):
-        bind.restore(state)
+    with pytest.raises(InputError, match="no affinity was applied"):
+        bind_threads.restore(state)
 
 
 def test_a_process_that_has_ended_is_said_and_another_with_its_number_is_left_alone(
     busy: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     state = tmp_path / "affinity.json"
-    bind.apply({busy.pid: frozenset(os.sched_getaffinity(0))}, state)
+    bind_threads.apply({busy.pid: frozenset(os.sched_getaffinity(0))}, state)
     kept = json.loads(state.read_text())
     kept[str(busy.pid)]["started"] = "1"
     state.write_text(json.dumps(kept))
-    (back,) = bind.restore(state)
+    (back,) = bind_threads.restore(state)
     assert [say(one) for one in back.failed] == [f"process {busy.pid} does not run"]
 
 
 def test_a_process_that_does_not_run_is_said(tmp_path: Path) -> None:
-    (done,) = bind.apply({2**22 + 1: frozenset({0})}, tmp_path / "x.json")
+    (done,) = bind_threads.apply({2**22 + 1: frozenset({0})}, tmp_path / "x.json")
     assert "does not run" in say(done.failed[0])
     assert threading.active_count() >= 1

@@ -13,10 +13,10 @@ from tests.skips import bound_by_modes
 
 from hermes.base.errors import InputError
 from hermes.base.say import say
-from hermes.migrate import walk
-from hermes.migrate.model import Style, Target, TreeChange
-from hermes.migrate.tree import convert_tree, scan_tree
-from hermes.migrate.write import beside, in_place
+from hermes.migrate import find_files
+from hermes.migrate.scan_model import Style, Target, TreeChange
+from hermes.migrate.scan_source_tree import convert_tree, scan_tree
+from hermes.migrate.write import write_beside_tree, write_in_place_of_tree
 
 CUDA = "import torch\ntorch.cuda.synchronize()\n"
 
@@ -41,7 +41,7 @@ def test_what_is_no_python_is_named_and_copied_as_it_is(text: str, why: str, tmp
     (tmp_path / "a" / "bad.py").write_text(text)
     (tmp_path / "a" / "good.py").write_text(CUDA)
     assert why in _why(tmp_path / "a")["bad.py"]
-    beside(_change(tmp_path / "a"), tmp_path / "out")
+    write_beside_tree(_change(tmp_path / "a"), tmp_path / "out")
     assert (tmp_path / "out" / "bad.py").read_text() == text
     assert "accelerator" in (tmp_path / "out" / "good.py").read_text()
 
@@ -67,7 +67,7 @@ def test_a_loop_of_links_ends_and_is_named(tmp_path: Path) -> None:
 def test_other_encodings_and_newlines_keep_every_other_byte(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "x.py").write_bytes(data)
-    beside(_change(tmp_path / "a"), tmp_path / "out")
+    write_beside_tree(_change(tmp_path / "a"), tmp_path / "out")
     assert (tmp_path / "out" / "x.py").read_bytes() == data.replace(b"torch.cuda.", b"torch.accelerator.")
 
 
@@ -111,7 +111,7 @@ def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_a_single_file_is_scanned_and_converted(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text(CUDA)
     assert len(scan_tree(tmp_path / "x.py", Target()).places) == 1
-    beside(_change(tmp_path / "x.py"), tmp_path / "out")
+    write_beside_tree(_change(tmp_path / "x.py"), tmp_path / "out")
     assert "accelerator" in (tmp_path / "out" / "x.py").read_text()
 
 
@@ -123,17 +123,17 @@ def _git(root: Path, *arguments: str) -> None:
 def test_in_place_refuses_an_uncommitted_tree_until_forced(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text(CUDA)
     with pytest.raises(InputError, match="in no git repository"):
-        in_place(_change(tmp_path), force=False)
+        write_in_place_of_tree(_change(tmp_path), force=False)
     _git(tmp_path, "init", "-q")
     with pytest.raises(InputError, match="uncommitted"):
-        in_place(_change(tmp_path), force=False)
+        write_in_place_of_tree(_change(tmp_path), force=False)
     assert (tmp_path / "x.py").read_text() == CUDA
     _git(tmp_path, "add", "-A")
     _git(tmp_path, "commit", "-qm", "x")
-    in_place(_change(tmp_path), force=False)
+    write_in_place_of_tree(_change(tmp_path), force=False)
     assert "accelerator" in (tmp_path / "x.py").read_text()
     (tmp_path / "x.py").write_text(CUDA)
-    in_place(_change(tmp_path), force=True)
+    write_in_place_of_tree(_change(tmp_path), force=True)
     assert "accelerator" in (tmp_path / "x.py").read_text()
 
 
@@ -172,7 +172,7 @@ def test_nothing_that_the_tree_tells_git_is_run(tmp_path: Path) -> None:
         for name, value in (("include.path", folder / "more"), ("core.fsmonitor", evil), ("core.hooksPath", tmp_path)):
             subprocess.run(["git", "config", "--file", str(_config(folder)), name, str(value)], check=True)
         os.utime(folder / "x.py", (1, 1))
-    in_place(_change(root), force=False)
+    write_in_place_of_tree(_change(root), force=False)
     assert not ran.exists()
     assert all("accelerator" in (folder / "x.py").read_text() for folder in (root, below))
 
@@ -181,7 +181,7 @@ def test_changes_in_a_submodule_are_seen(tmp_path: Path) -> None:
     root, below = _with_submodule(tmp_path)
     (below / "x.py").write_text(CUDA + "# mine\n")
     with pytest.raises(InputError, match="uncommitted"):
-        in_place(_change(root), force=False)
+        write_in_place_of_tree(_change(root), force=False)
 
 
 def _linked(tmp_path: Path) -> tuple[Path, list[Path]]:
@@ -204,7 +204,7 @@ def _linked(tmp_path: Path) -> tuple[Path, list[Path]]:
 def test_a_copy_changes_nothing_behind_links(tmp_path: Path) -> None:
     root, kept = _linked(tmp_path)
     out = tmp_path / "out"
-    beside(_change(root), out)
+    write_beside_tree(_change(root), out)
     assert {path.read_text() for path in kept} == {CUDA}
     for name in ("file.py", "up.py", "real.py", "real_too.py", "near.py", "deep/x.py"):
         assert "accelerator" in (out / name).read_text(), name
@@ -216,7 +216,7 @@ def test_a_copy_changes_nothing_behind_links(tmp_path: Path) -> None:
 def test_in_place_changes_nothing_outside_of_the_tree(tmp_path: Path) -> None:
     root, kept = _linked(tmp_path)
     with pytest.raises(InputError, match="leads out of the tree"):
-        in_place(_change(root), force=True)
+        write_in_place_of_tree(_change(root), force=True)
     assert {path.read_text() for path in kept} == {CUDA}
 
 
@@ -224,7 +224,7 @@ def test_in_place_keeps_mode_and_links_and_leaves_no_other_file(tmp_path: Path) 
     (tmp_path / "real.py").write_text(CUDA)
     (tmp_path / "real.py").chmod(0o755)
     (tmp_path / "link.py").symlink_to("real.py")
-    in_place(_change(tmp_path), force=True)
+    write_in_place_of_tree(_change(tmp_path), force=True)
     assert (tmp_path / "link.py").is_symlink()
     assert (tmp_path / "real.py").stat().st_mode & 0o777 == 0o755
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.py", "real.py"]
@@ -234,7 +234,7 @@ def test_a_read_only_tree_is_named_and_nothing_is_written(tmp_path: Path) -> Non
     (tmp_path / "x.py").write_text(CUDA)
     (tmp_path / "x.py").chmod(0o444)
     with bound_by_modes(), pytest.raises(InputError, match="read-only"):
-        in_place(_change(tmp_path), force=True)
+        write_in_place_of_tree(_change(tmp_path), force=True)
 
 
 def test_a_read_only_tree_is_converted_beside(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_read_only_tree_is_converted_beside(tmp_path: Path) -> None:
     (root / "b" / "x.py").chmod(0o444)
     (root / "b").chmod(0o555)
     try:
-        beside(_change(root), tmp_path / "out")
+        write_beside_tree(_change(root), tmp_path / "out")
     finally:
         (root / "b").chmod(0o755)
     assert "accelerator" in (tmp_path / "out" / "b" / "x.py").read_text()
@@ -255,11 +255,11 @@ def test_the_result_is_not_written_over_something_or_into_the_original(tmp_path:
     root.mkdir()
     (root / "x.py").write_text(CUDA)
     with pytest.raises(InputError, match="into the original"):
-        beside(_change(root), root / "out")
+        write_beside_tree(_change(root), root / "out")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "y").write_text("")
     with pytest.raises(InputError, match="not empty"):
-        beside(_change(root), tmp_path / "full")
+        write_beside_tree(_change(root), tmp_path / "full")
 
 
 def test_a_name_of_ours_that_the_program_uses_for_itself_is_respected(tmp_path: Path) -> None:
@@ -279,14 +279,14 @@ def test_what_may_not_be_looked_at_is_passed_over_and_the_rest_is_read(
     (tmp_path / "half").chmod(0o400)
     try:
         with bound_by_modes():
-            found, skipped = walk.find(tmp_path)
+            found, skipped = find_files.find(tmp_path)
     finally:
         (tmp_path / "half").chmod(0o700)
     assert [one.relative for one in found] == ["train.py"]
     assert {one.where for one in skipped} == {"processes/", "closed/", "half/x.py"}
     monkeypatch.setenv("HERMES_LIMIT_FILES", "3")
     with pytest.raises(InputError, match="at most 3 files and folders"):
-        walk.find(tmp_path)
+        find_files.find(tmp_path)
 
 
 @pytest.mark.parametrize("source", [

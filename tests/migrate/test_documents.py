@@ -16,9 +16,9 @@ from hermes.knowledge.confidence import CONFIDENCE
 from hermes.migrate import api
 from hermes.migrate.document_messages import BY_HABIT, BY_TABLE
 from hermes.migrate.documents import scan_document
-from hermes.migrate.model import Style, Sure, Target, TreeScan
 from hermes.migrate.rules import RULES
-from hermes.model.document import Code, Table
+from hermes.migrate.scan_model import Style, Sure, Target, TreeScan
+from hermes.model.document import CodeText, Table
 from hermes.model.leaf import Risk
 from hermes.report.findings_json import finding_document
 from hermes.report.sarif import sarif
@@ -79,7 +79,7 @@ def test_the_same_thing_in_two_files_is_one_finding(tmp_path: Path) -> None:
 
 def test_a_page_has_the_diff_of_each_file_that_convert_changes(root: Path, found: TreeScan) -> None:
     document = api.scan_document(found, api.convert(root, Target(), Style.NATIVE))
-    (diff,) = [part for part in document.parts if isinstance(part, Code)]
+    (diff,) = [part for part in document.parts if isinstance(part, CodeText)]
     assert diff.diff
     assert "+device = _ACCELERATOR" in diff.text
     assert all(len(row) == len(part.columns) for part in document.parts if isinstance(part, Table) for row in part.rows)
@@ -97,7 +97,7 @@ def test_sarif_names_rule_place_and_level_of_each_result(found: TreeScan) -> Non
         assert "<" not in place["artifactLocation"]["uri"]
         assert result["level"] in ("error", "warning", "note", "none")
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
-    assert note["message"]["text"].startswith("bad.py: cannot be parsed")
+    assert note["message"]["text"].startswith("bad.py: the file cannot be parsed")
 
 
 def test_every_rule_says_what_why_and_what_to_do_in_both_languages() -> None:

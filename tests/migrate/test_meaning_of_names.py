@@ -8,7 +8,7 @@ import pytest
 from tests.migrate.conftest import Convert
 
 from hermes.migrate import api
-from hermes.migrate.model import Target
+from hermes.migrate.scan_model import Target
 
 FLAG = "import torch\nclass Data:\n    def __init__(self, cuda):\n        self.cuda = cuda\n    def f(self, x):\n"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from benchmarks.migrate import generated
 
-from hermes.migrate.model import Style, Target
-from hermes.migrate.tree import convert_tree, scan_tree
-from hermes.migrate.write import beside
+from hermes.migrate.scan_model import Style, Target
+from hermes.migrate.scan_source_tree import convert_tree, scan_tree
+from hermes.migrate.write import write_beside_tree
 
 PROJECTS = ("nanoGPT", "pytorch-examples")
 
@@ -27,7 +27,7 @@ def test_every_file_parses_and_a_second_run_changes_nothing(
     for file in change.changed:
         if file.path.endswith(".py"):
             ast.parse(file.after)
-    beside(change, tmp_path / "out")
+    write_beside_tree(change, tmp_path / "out")
     again = convert_tree(tmp_path / "out", Target(), style)
     assert [file.path for file in again.changed] == []
 

@@ -9,8 +9,8 @@ import pytest
 
 from hermes.base.say import say
 from hermes.migrate import api
-from hermes.migrate.model import FileChange, Style, Target, TreeChange, TreeScan
-from hermes.migrate.tree import convert_tree, scan_tree
+from hermes.migrate.scan_model import FileChange, Style, Target, TreeChange, TreeScan
+from hermes.migrate.scan_source_tree import convert_tree, scan_tree
 from hermes.migrate.write import diff
 from hermes.model.document import Table
 

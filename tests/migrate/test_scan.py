@@ -10,7 +10,7 @@ from tests.migrate.conftest import Convert, Scan
 from hermes.base.say import say
 from hermes.knowledge import migration
 from hermes.migrate import api, messages
-from hermes.migrate.model import Effort, Sure, Target
+from hermes.migrate.scan_model import Effort, Sure, Target
 from hermes.model.leaf import Risk
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.migrate.conftest import Scan
 
-from hermes.migrate.model import Sure
+from hermes.migrate.scan_model import Sure
 
 
 def _rules(scan: Scan, text: str) -> set[str]:

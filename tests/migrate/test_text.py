@@ -6,7 +6,7 @@ import pytest
 from tests.migrate.conftest import Convert, Scan
 
 from hermes.base.say import say
-from hermes.migrate.model import Style
+from hermes.migrate.scan_model import Style
 from hermes.model.leaf import Risk
 
 CHANGED = [

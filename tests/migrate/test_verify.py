@@ -15,13 +15,13 @@ import pytest
 
 from hermes.base.errors import InputError
 from hermes.base.say import say
-from hermes.migrate import facts
-from hermes.migrate.model import Style, Target
-from hermes.migrate.outcome import Outcome, Recorded, Where
-from hermes.migrate.tree import convert_tree
-from hermes.migrate.verify import Run, Verdict, ask_again, compare, verify
+from hermes.migrate import migration_facts
+from hermes.migrate.scan_model import Style, Target
+from hermes.migrate.scan_source_tree import convert_tree
+from hermes.migrate.verification_outcome import Outcome, Recorded, Where
+from hermes.migrate.verify import ProgramRun, Verdict, ask_again, compare, verify
 from hermes.migrate.verify_document import verify_document
-from hermes.migrate.write import beside
+from hermes.migrate.write import write_beside_tree
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -65,7 +65,7 @@ def _verify(
     original, converted = tmp_path / "original", tmp_path / "converted"
     original.mkdir()
     (original / "train.py").write_text(program)
-    beside(convert_tree(original, Target(), style), converted)
+    write_beside_tree(convert_tree(original, Target(), style), converted)
     if change:
         path = converted / "train.py"
         assert change in path.read_text()
@@ -79,7 +79,7 @@ def _ranks(tmp_path: Path, program: str) -> Verdict:
     original, converted = tmp_path / "original", tmp_path / "converted"
     original.mkdir()
     (original / "train.py").write_text(program)
-    beside(convert_tree(original, Target(), Style.NATIVE), converted)
+    write_beside_tree(convert_tree(original, Target(), Style.NATIVE), converted)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py"]
     return verify(converted, original, command, steps=3, devices=2, timeout_s=300)
 
@@ -367,18 +367,20 @@ def test_a_program_that_compiles_its_model_is_compared_without(tmp_path: Path, s
     assert told.holds, told
 
 
-def _of(*losses: float) -> Run:
-    return Run(
+def _of(*losses: float) -> ProgramRun:
+    return ProgramRun(
         command=("x",), where=Where.STAND_IN, code=0, seconds=0.0, losses={"0": losses}, weights={}, output_tail=""
     )
 
 
-def _runs(*runs: Run) -> Callable[[bool], Run]:
-    left: Iterator[Run] = iter(runs)
+def _runs(*runs: ProgramRun) -> Callable[[bool], ProgramRun]:
+    left: Iterator[ProgramRun] = iter(runs)
     return lambda filled: next(left)
 
 
-def _judged(before: Run, after: Run, originals: tuple[Run, ...], converted: tuple[Run, ...]) -> Verdict:
+def _judged(
+    before: ProgramRun, after: ProgramRun, originals: tuple[ProgramRun, ...], converted: tuple[ProgramRun, ...]
+) -> Verdict:
     again = ask_again(before, after, _runs(*originals), _runs(*converted))
     differences, steps = compare(before, after)
     return Verdict(converted=after, original=before, differences=differences, steps=steps, again=again)
@@ -430,10 +432,10 @@ def test_an_original_that_repeats_but_reads_unwritten_memory_is_compared_with_me
 
 
 def test_the_surface_is_that_of_the_wheel() -> None:
-    names = facts.npu_names()
+    names = migration_facts.npu_names()
     assert {"NPUGraph", "Event", "memory_allocated", "amp.autocast", "mstx"} <= names
     assert not {"CUDAGraph", "nvtx", "get_arch_list"} & names
-    table = json.loads((Path(facts.__file__).parent / "standin" / "surface.json").read_text())
+    table = json.loads((Path(migration_facts.__file__).parent / "standin" / "surface.json").read_text())
     assert table["modules"]["torch_npu.npu"]["synchronize"]["signature"] == "(device=None)"
     assert len(table["operators"]) > 150
 

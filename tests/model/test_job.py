@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hermes.model.job import Job, JobMeasures, Rows, flattened
-from hermes.model.measures import StepSplit
+from hermes.model.job import Job, JobMeasures, Rows
+from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps, typical_step
 from hermes.profiles.measure.steps.breakdown import step_splits
 from hermes_testing import draw
@@ -49,10 +49,8 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Side:
-    counts: tuple[Count, ...]
-    one: Count | None
-    notes: tuple[str, ...] = ("a sentence is no row",)
+class Place:
+    name: str
 
 
 def test_rows_are_found_by_kind_and_by_rank() -> None:
@@ -61,10 +59,13 @@ def test_rows_are_found_by_kind_and_by_rank() -> None:
     assert measures.rows(Count) == Rows(rows)
     assert measures.rows(Count).of(0) == (rows[0], rows[2])
     assert measures.rows(Count).of(7) == ()
-    assert measures.rows(Side) == ()
-    assert measures.rows(Side).only is None
+    assert measures.rows(Place) == ()
+    assert measures.rows(Place).only is None
 
 
-def test_rows_in_a_dataclass_are_flattened_without_its_sentences() -> None:
-    assert list(flattened(Side(counts=(Count(0, 1), Count(1, 1)), one=None))) == [Count(0, 1), Count(1, 1)]
-    assert list(flattened(Side(counts=(), one=Count(2, 2)))) == [Count(2, 2)]
+def test_other_rows_take_the_place_of_those_of_their_kinds() -> None:
+    measures = JobMeasures(Job(steps=JobSteps(())), [Count(0, 1), Count(1, 2), Place("a")])
+    other = measures.with_rows([Count(2, 3)])
+    assert (other.rows(Count), other.rows(Place)) == ((Count(2, 3),), (Place("a"),))
+    assert other.job is measures.job
+    assert len(measures.rows(Count)) == 2

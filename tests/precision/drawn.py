@@ -1,4 +1,4 @@
-"""Recordings written by hand, in the layout of the recorder: small programs of which every number is known."""
+"""Recordings written by hand, in the layout of the recorder: small programs whose numbers are all known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMES = {"float32": "F32", "float16": "F16", "int64": "I64"}
 
 
 def statistics(array: np.ndarray) -> list[Any]:
-    """What the recorder says of these elements; for tensors of one chunk."""
+    """The statistics that the recorder writes for these elements; for tensors of one chunk."""
     flat = array.astype(np.float64).reshape(-1)
     signs = np.frombuffer(sign_bytes(CHUNK), np.uint8)[: len(flat)] * 2.0 - 1
     first = 2.0 * sign_bytes(1 << 14, of_chunks=True)[0] - 1
@@ -41,7 +41,7 @@ def _strict(number: float) -> float | str:
 
 
 class Drawing:
-    """Writes one step of one rank, operator by operator."""
+    """A writer of a recording: one step of one rank, operator by operator."""
 
     def __init__(self, folder: Path, *, rank: int = 0, tensors: bool = False, steps: tuple[int, ...] = (0,)) -> None:
         self.folder = folder / f"rank{rank}"

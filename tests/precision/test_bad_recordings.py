@@ -18,8 +18,8 @@ from hermes.base.errors import InputError
 from hermes.base.message import Message
 from hermes.precision.api import compare
 from hermes.precision.compare import read
-from hermes.precision.model import Value, View
 from hermes.precision.read.tensors import _shown
+from hermes.precision.recorded_step import RecordedValue, ValueView
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -147,8 +147,8 @@ def test_a_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_view_that_shows_an_element_any_number_of_times_is_not_made(tmp_path: Path) -> None:
-    value = Value(number=1, dtype="float32", shape=(1 << 32,), view=View(base=0, strides=(0,), offset=0))
-    base = Value(number=0, dtype="float32", shape=(1,), strides=(1,))
+    value = RecordedValue(number=1, dtype="float32", shape=(1 << 32,), view=ValueView(base=0, strides=(0,), offset=0))
+    base = RecordedValue(number=0, dtype="float32", shape=(1,), strides=(1,))
     assert _shown(np.zeros(1, np.float32), value, base) is None
-    few = Value(number=1, dtype="float32", shape=(1 << 10,), view=View(base=0, strides=(0,), offset=0))
+    few = RecordedValue(number=1, dtype="float32", shape=(1 << 10,), view=ValueView(base=0, strides=(0,), offset=0))
     assert _shown(np.zeros(1, np.float32), few, base) is not None

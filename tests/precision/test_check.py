@@ -54,7 +54,7 @@ def changed(tmp_path: Path, change: Callable[[Any], object]) -> Check:
 
 def test_equal_setups_have_no_difference(tmp_path: Path) -> None:
     found = changed(tmp_path, lambda other: None)
-    assert (found.differences, found.verdict, say(found.answer)) == ((), "agree", "The runs are set up alike.")
+    assert (found.differences, found.verdict, say(found.answer)) == ((), "agree", "The setups of both runs are equal.")
 
 
 @pytest.mark.parametrize(

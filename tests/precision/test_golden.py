@@ -47,7 +47,7 @@ def test_equal_runs_have_no_amplifier(tmp_path: Path) -> None:
 
 
 def test_an_unknown_arithmetic_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="bfloat8 is none of perturbed"):
+    with pytest.raises(InputError, match="bfloat8 is not one of perturbed"):
         golden.run(["true"], tmp_path / "out", ["bfloat8"])
 
 

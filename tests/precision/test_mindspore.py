@@ -14,7 +14,7 @@ import pytest
 
 from hermes.base.say import say
 from hermes.precision.api import check, compare
-from hermes.precision.launch import environment
+from hermes.precision.launch_recording import environment
 from hermes.precision.read.recording import read
 
 pytestmark = [

@@ -18,9 +18,9 @@ from tests.precision.drawn import random
 from hermes.base.errors import HermesError
 from hermes.inside.record.options import Options, of_config
 from hermes.precision import distance
-from hermes.precision import notes as say
+from hermes.precision import recording_notes as say
 from hermes.precision.api import Comparison, compare, document
-from hermes.precision.columns import of_elements
+from hermes.precision.msprobe_columns import columns_of_elements
 
 X = random(0, 8, 16)
 Call = tuple[str, np.ndarray, np.ndarray]
@@ -241,8 +241,8 @@ def test_a_damaged_dump_is_refused_or_read_as_far_as_it_goes(tmp_path: Path) -> 
 
 def test_columns_are_those_of_its_formulas() -> None:
     golden, target = np.array([1.0, 2.0, 0.0, -4.0]), np.array([1.0005, 2.0, 0.0, -4.5])
-    found = of_elements(target, golden)
+    found = columns_of_elements(target, golden)
     cosine = target @ golden / np.linalg.norm(target) / np.linalg.norm(golden)
     assert found[0] == pytest.approx(cosine if cosine <= 0.9999 else round(cosine, 6))
     assert found[1:] == pytest.approx((np.hypot(0.0005, 0.5), 0.5, 0.125, 0.75, 0.75))
-    assert of_elements(np.array([np.nan, 1.0]), np.array([0.0, 1.0])) == ("N/A",) * 6
+    assert columns_of_elements(np.array([np.nan, 1.0]), np.array([0.0, 1.0])) == ("N/A",) * 6

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hermes.precision import notes
+from hermes.precision import recording_notes
 from hermes.precision.api import compare, write_columns
 from hermes.precision.compare import read
 
@@ -105,7 +105,7 @@ def test_a_damaged_file_of_numpy_is_left_out(tmp_path: Path, content: bytes) -> 
     with_elements(tmp_path / "target", np.zeros((4, 8), np.float32))
     (tmp_path / "target" / "step0" / "rank0" / "dump_tensor_data" / "x.npy").write_bytes(content)
     found = compare(tmp_path / "golden", tmp_path / "target", jobs=1)
-    assert [one.message for one in found.diagnostics] == [notes.unread(n=1, step=0)]
+    assert [one.message for one in found.diagnostics] == [recording_notes.unread(n=1, step=0)]
     assert found.verdict == "incomplete"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hermes.base.errors import InputError
 from hermes.inside.record.options import Options, OptionsError, of_config, steps
-from hermes.precision.launch import environment, options, prepare
+from hermes.precision.launch_recording import environment, options, prepare
 
 TUTORIAL = """{ "dump": {
   "common_dump_settings": { "dump_mode": "api", "dump_path": "./dump // here",

@@ -19,7 +19,7 @@ import pytest
 
 from hermes.inside.record.layout import DATA_START, STATISTICS
 from hermes.precision.api import compare
-from hermes.precision.launch import environment
+from hermes.precision.launch_recording import environment
 from hermes.precision.read.recording import read
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")

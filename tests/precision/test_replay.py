@@ -48,7 +48,7 @@ def test_two_sides_that_are_off_alike_are_not_called_near(tmp_path: Path) -> Non
     odd[0, 0] = np.nan
     found = computed(tmp_path / "nan", "aten.mm.default", [one, two], ["@0", "@1"], odd)
     assert found.verdict == "differ"
-    assert say(found.answer) == "aten.mm.default in layer: both sides are off, by inf roundoffs or more."
+    assert say(found.answer) == "aten.mm.default in layer: the results of both sides are off, by inf roundoffs or more."
 
 
 def test_a_nan_of_one_side_is_that_sides(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hermes.inside.record.cellvalues import Numbers
 from hermes.inside.record.layout import CHUNK
+from hermes.inside.record.mindspore_values import Numbers
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 

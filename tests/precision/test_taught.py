@@ -11,7 +11,7 @@ from tests.precision.drawn import Drawing, random
 
 from hermes.base.say import say
 from hermes.precision.api import Comparison, compare
-from hermes.precision.verdict import First
+from hermes.precision.first_divergence import FirstDivergence
 
 X = random(0, 8, 16)
 W = random(1, 16, 16) / 4
@@ -26,7 +26,7 @@ def view(draw: Drawing, of: int, array: np.ndarray, strides: list[int], offset: 
     return number
 
 
-def first(golden: Path, target: Path) -> First:
+def first(golden: Path, target: Path) -> FirstDivergence:
     found = compare(golden, target, jobs=1).first
     assert found is not None
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hermes.inside.record.watch import Watch
+from hermes.inside.record.watch_numerics import Watch
 from hermes.precision.read.recording import read
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.shared_jobs import Jobs
 
-from hermes.model.compute_measures import Compute, Losses, OperatorCost
+from hermes.model.compute_measures import Losses, OperatorCost
 from hermes.profiles.advise.operator_work import work_list
 
 MS = 1_000_000
@@ -25,7 +25,7 @@ def cost(**changes: object) -> OperatorCost:
 
 
 def levers(one: OperatorCost) -> dict[str, int | None]:
-    (work,) = work_list(Compute(chips=(), steps=(), kinds=(), operators=(one,)))
+    (work,) = work_list([one])
     return {lever.what: lever.most_ns for lever in work.levers}
 
 
@@ -51,7 +51,7 @@ def test_idle_cores_pipes_and_the_clock_are_told_with_what_each_costs() -> None:
     losses = Losses(frequency_ns=MS, blocks_ns=3 * MS, pipe_ns=2 * MS, layout_ns=0)
     one = cost(kind="elementwise", precision="fp32", roof_share=None, losses=losses)
     assert [*levers(one).values()] == [3 * MS, 2 * MS, MS]
-    (work,) = work_list(Compute(chips=(), steps=(), kinds=(), operators=(one,)))
+    (work,) = work_list([one])
     assert work.limited_by == "idle cores: 30% of its time"
 
 
@@ -63,7 +63,7 @@ def test_without_a_chip_no_gain_is_made_up() -> None:
 
 @pytest.mark.parametrize("name", ["kineto/h100_qwen1.5-0.5b.json.gz", "ascend/alexnet_text_level2"])
 def test_of_real_profiles_no_lever_wins_more_than_the_operator_takes(name: str, jobs: Jobs) -> None:
-    works = work_list(jobs.real_report(name).compute)
+    works = work_list(jobs.real_report(name).rows(OperatorCost))
     assert len(works) >= 50
     assert all((lever.most_ns or 0) <= one.cost.ns for one in works for lever in one.levers)
     assert [one.most_ns for one in works] == sorted((one.most_ns for one in works), reverse=True)

@@ -1,39 +1,38 @@
-"""Reports to draw: a real one, a hostile one, one of many ranks, one without a measure, an empty one."""
+"""Reports for rendering tests: a real one, a hostile one, one of many ranks, one without a measure, an empty one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
 
 import pytest
+from tests.with_rows import with_rows
 
 from hermes.base.errors import Diagnostic
-from hermes.model.compute_measures import (
-    NO_COMPUTE,
-    ChipUsed,
-    Compute,
-    KindCost,
-    Losses,
-    OperatorCost,
-    StepCompute,
-)
+from hermes.model.compute_measures import ChipUsed, KindCost, Losses, OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
-from hermes.model.host_measures import HostSide
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, JobLeaf
-from hermes.model.measures import (
+from hermes.model.path_measures import NearCritical, PathPart, PathStretch, StepFree, StepPath
+from hermes.model.report import Coverage, Input, Report, Verdict
+from hermes.model.step_measures import (
+    ArrivalWait,
     AscendSplit,
     ClockOffset,
+    CommunicationTop,
+    HostCallTop,
+    KernelTop,
     LinkSpeed,
-    PeerWait,
+    OperatorTop,
     RankTotal,
     StepSplit,
     StreamBusy,
+    TaskWait,
     TopRow,
 )
-from hermes.model.path_measures import NearCritical, PathPart, PathStretch, StepFree, StepPath
-from hermes.model.report import Coverage, Input, Report, Top, Verdict
 
 MS = 1_000_000
 HOSTILE = (
@@ -52,9 +51,12 @@ HOSTILE = (
 )
 
 
-def top_row(name: str, detail: str, count: int, total_ns: int, share: float) -> TopRow:
+Top = TypeVar("Top", bound=TopRow)
+
+
+def top_row(kind: type[Top], name: str, detail: str, count: int, total_ns: int, share: float) -> Top:
     mean = total_ns // count
-    return TopRow(
+    return kind(
         name=name,
         detail=detail,
         ranks=(0, 1),
@@ -162,21 +164,25 @@ def _ascend(rank: int, source: str) -> AscendSplit:
     )
 
 
-def _kernels() -> tuple[TopRow, ...]:
+def _kernels() -> tuple[KernelTop, ...]:
     return (
-        top_row("aclnnForeachAddListV2_ForeachAddListV2_ForeachAddList", "ForeachAddList", 6, 3_903_839, 0.2197),
-        top_row("trans_TransData_12", "TransData", 114, 2_786_656, 0.1568),
-        top_row("aclnnInplaceCopy_TensorMoveAiCore_TensorMove", "TensorMove", 22, 1_150_680, 0.0648),
-        top_row("aclnnAddmm_MatMulCommon_MatMulV2", "MatMulV2", 6, 1_074_681, 0.0605),
         top_row(
+            KernelTop, "aclnnForeachAddListV2_ForeachAddListV2_ForeachAddList", "ForeachAddList", 6, 3_903_839, 0.2197
+        ),
+        top_row(KernelTop, "trans_TransData_12", "TransData", 114, 2_786_656, 0.1568),
+        top_row(KernelTop, "aclnnInplaceCopy_TensorMoveAiCore_TensorMove", "TensorMove", 22, 1_150_680, 0.0648),
+        top_row(KernelTop, "aclnnAddmm_MatMulCommon_MatMulV2", "MatMulV2", 6, 1_074_681, 0.0605),
+        top_row(
+            KernelTop,
             "aclnnMaxPool2dWithMask_MaxPoolWithArgmaxV1AiCore_MaxPoolWithArgmaxV1",
             "MaxPoolWithArgmaxV1",
             6,
             825_996,
             0.0465,
         ),
-        top_row("aclnnMm_MatMulCommon_MatMulV2", "MatMulV2", 10, 822_056, 0.0463),
+        top_row(KernelTop, "aclnnMm_MatMulCommon_MatMulV2", "MatMulV2", 10, 822_056, 0.0463),
         top_row(
+            KernelTop,
             "void at::native::" + "vectorized_elementwise_kernel<4, " * 20 + ">",
             "Elementwise",
             3,
@@ -257,23 +263,21 @@ def _path(rank: int) -> StepPath:
     )
 
 
-def _compute() -> Compute:
+def _compute() -> tuple[object, ...]:
     losses = Losses(frequency_ns=0, blocks_ns=1_008_011, pipe_ns=None, layout_ns=1_514_773)
-    return Compute(
-        chips=(
-            ChipUsed(
-                ranks=(0, 1),
-                recorded="Ascend910B",
-                chip="Ascend910B2",
-                told_by="counters",
-                matrix={"fp16": 353.9e12, "fp32": 88.5e12},
-                bandwidth=1.6e12,
-                cores=24,
-                mhz=1_800,
-                sources={"matrix": "CANN, data/platform_config/Ascend910B2.ini", "bandwidth": "a data sheet"},
-            ),
+    return (
+        ChipUsed(
+            ranks=(0, 1),
+            recorded="Ascend910B",
+            chip="Ascend910B2",
+            told_by="counters",
+            matrix={"fp16": 353.9e12, "fp32": 88.5e12},
+            bandwidth=1.6e12,
+            cores=24,
+            mhz=1_800,
+            sources={"matrix": "CANN, data/platform_config/Ascend910B2.ini", "bandwidth": "a data sheet"},
         ),
-        steps=tuple(
+        *(
             StepCompute(
                 rank=rank,
                 step=50,
@@ -294,46 +298,42 @@ def _compute() -> Compute:
             )
             for rank in (0, 1)
         ),
-        kinds=(
-            KindCost(
-                kind="matmul",
-                calls=18,
-                ns=2_047_000,
-                share=0.6,
-                flops=22_548_578_304,
-                bytes=1_427_000_000,
-                tflops=11.0,
-                gb_per_s=697.3,
-                roofed_ns=1_836_000,
-                roof_share=0.336,
-                losses=losses,
-            ),
+        KindCost(
+            kind="matmul",
+            calls=18,
+            ns=2_047_000,
+            share=0.6,
+            flops=22_548_578_304,
+            bytes=1_427_000_000,
+            tflops=11.0,
+            gb_per_s=697.3,
+            roofed_ns=1_836_000,
+            roof_share=0.336,
+            losses=losses,
         ),
-        operators=(
-            OperatorCost(
-                kind="matmul",
-                operator="MatMulV2",
-                shapes="32,9216;4096,9216;4096",
-                dtypes="FLOAT;FLOAT;FLOAT",
-                chip="Ascend910B2",
-                ranks=(0, 1),
-                calls=2,
-                kernels=2,
-                ns=714_000,
-                share=0.04,
-                median_ns=357_000,
-                flops=2_415_919_104,
-                bytes=152_715_264,
-                precision="fp32",
-                tflops=6.77,
-                gb_per_s=427.8,
-                limit="memory",
-                roof_share=0.267,
-                bound="neither",
-                losses=losses,
-                aligned=True,
-                note="",
-            ),
+        OperatorCost(
+            kind="matmul",
+            operator="MatMulV2",
+            shapes="32,9216;4096,9216;4096",
+            dtypes="FLOAT;FLOAT;FLOAT",
+            chip="Ascend910B2",
+            ranks=(0, 1),
+            calls=2,
+            kernels=2,
+            ns=714_000,
+            share=0.04,
+            median_ns=357_000,
+            flops=2_415_919_104,
+            bytes=152_715_264,
+            precision="fp32",
+            tflops=6.77,
+            gb_per_s=427.8,
+            limit="memory",
+            roof_share=0.267,
+            bound="neither",
+            losses=losses,
+            aligned=True,
+            note="",
         ),
     )
 
@@ -380,22 +380,7 @@ def _real() -> Report:
             step(0, 50, 129_862_875, 8_868_240, 95_962_016, 12_000),
             step(1, 50, 128_755_772, 8_902_301, 93_411_782, 12_400),
         ),
-        ascend=tuple(_ascend(rank, source) for rank in (0, 1) for source in ("computed", "reported")),
         ascend_notes=("Here copies count as free: free is 12.000 us more than in the split above.",),
-        totals=(_total(0), _total(1)),
-        streams=tuple(
-            StreamBusy(rank=rank, stream=stream, component=component, tasks=tasks, busy_ns=busy)
-            for rank in (0, 1)
-            for stream, component, tasks, busy in (
-                (2, "compute", 214, 8_868_240),
-                (30, "comm", 8, 99_973_278),
-                (None, "copy", 1, 12_000),
-            )
-        ),
-        clocks=(
-            ClockOffset(rank=0, offset_ns=0, error_ns=None, anchors=0, method="same host"),
-            ClockOffset(rank=1, offset_ns=-2_310, error_ns=640, anchors=4, method="collectives"),
-        ),
         paths=(_path(0), _path(1)),
         free=(
             StepFree(
@@ -409,51 +394,59 @@ def _real() -> Report:
                 stretches=(),
             ),
         ),
-        compute=_compute(),
-        rank_waits=tuple(
-            PeerWait(
-                rank=rank,
-                peer=5,
-                peer_collected=False,
-                waits=3,
-                total_ns=95_465_267 - rank * MS,
-                longest_ns=86_157_761,
-                longest_at_ns=1_736_412_474_757_059_740,
-            )
-            for rank in (0, 1)
-        ),
-        waits=tuple(
-            PeerWait(
-                rank=0,
-                peer=peer,
-                peer_collected=peer < 2,
-                waits=48,
-                total_ns=(90 if peer == 5 else 2) * MS + peer * 7_013,
-                longest_ns=(86_221_407 if peer == 5 else 310_022),
-                longest_at_ns=1_736_412_474_757_069_280,
-            )
-            for peer in range(1, 8)
-        ),
-        links=(
+        measured=(
+            *_compute(),
+            *(_ascend(rank, source) for rank in (0, 1) for source in ("computed", "reported")),
+            _total(0),
+            _total(1),
+            *(
+                StreamBusy(rank=rank, stream=stream, component=component, tasks=tasks, busy_ns=busy)
+                for rank in (0, 1)
+                for stream, component, tasks, busy in (
+                    (2, "compute", 214, 8_868_240),
+                    (30, "comm", 8, 99_973_278),
+                    (None, "copy", 1, 12_000),
+                )
+            ),
+            ClockOffset(rank=0, offset_ns=0, error_ns=None, anchors=0, method="same host"),
+            ClockOffset(rank=1, offset_ns=-2_310, error_ns=640, anchors=4, method="collectives"),
+            *(
+                ArrivalWait(
+                    rank=rank,
+                    peer=5,
+                    peer_collected=False,
+                    waits=3,
+                    total_ns=95_465_267 - rank * MS,
+                    longest_ns=86_157_761,
+                    longest_at_ns=1_736_412_474_757_059_740,
+                )
+                for rank in (0, 1)
+            ),
+            *(
+                TaskWait(
+                    rank=0,
+                    peer=peer,
+                    peer_collected=peer < 2,
+                    waits=48,
+                    total_ns=(90 if peer == 5 else 2) * MS + peer * 7_013,
+                    longest_ns=(86_221_407 if peer == 5 else 310_022),
+                    longest_at_ns=1_736_412_474_757_069_280,
+                )
+                for peer in range(1, 8)
+            ),
             LinkSpeed(rank=0, transport="HCCS", bytes=264_241_152, time_ns=15_159_375, gb_per_s=17.43),
             LinkSpeed(rank=0, transport="LOCAL", bytes=4_128_776, time_ns=8_320, gb_per_s=496.24),
-        ),
-        top=Top(
-            kernels=_kernels(),
-            operators=(
-                top_row("aten::_foreach_add_", "op", 6, 5_121_004, 0.12),
-                top_row("aten::mm", "op", 10, 900_000, 0.02),
-            ),
-            host_calls=(top_row("launch", "runtime", 2_100, 31_400_000, 0.31),),
-            communication=(
-                top_row("hcom_allReduce__271_0_1", "all_reduce", 2, 170_422_844, 0.864),
-                top_row("hcom_allReduce__271_3_1", "all_reduce", 2, 17_653_132, 0.089),
-                top_row("hcom_allReduce__271_2_1", "all_reduce", 2, 4_933_258, 0.025),
-                top_row("hcom_allReduce__271_1_1", "all_reduce", 2, 4_419_364, 0.022),
-            ),
+            *_kernels(),
+            top_row(OperatorTop, "aten::_foreach_add_", "op", 6, 5_121_004, 0.12),
+            top_row(OperatorTop, "aten::mm", "op", 10, 900_000, 0.02),
+            top_row(HostCallTop, "launch", "runtime", 2_100, 31_400_000, 0.31),
+            top_row(CommunicationTop, "hcom_allReduce__271_0_1", "all_reduce", 2, 170_422_844, 0.864),
+            top_row(CommunicationTop, "hcom_allReduce__271_3_1", "all_reduce", 2, 17_653_132, 0.089),
+            top_row(CommunicationTop, "hcom_allReduce__271_2_1", "all_reduce", 2, 4_933_258, 0.025),
+            top_row(CommunicationTop, "hcom_allReduce__271_1_1", "all_reduce", 2, 4_419_364, 0.022),
+            *_tree(),
         ),
         findings=(_finding(), _second_finding()),
-        more=_tree(),
         diagnostics=(
             Diagnostic(
                 level="degraded",
@@ -468,19 +461,36 @@ def _real() -> Report:
 
 
 @pytest.fixture
-def real(host_side: Callable[[str], HostSide]) -> Report:
-    """Ranks 0 and 1 of 8 of a real AlexNet job on Ascend 910B (waits, findings and offsets are made up)."""
-    return replace(_real(), host=host_side("PTA"))
+def real(host_rows: Callable[[str], tuple[object, ...]]) -> Report:
+    """A report on ranks 0 and 1 of 8 of a real AlexNet job on Ascend 910B (waits, findings and offsets are made up)."""
+    return with_rows(_real(), host_rows("PTA"))
 
 
 @pytest.fixture
-def hostile(host_side: Callable[[str], HostSide]) -> Report:
-    """The same with names that try to leave their place, in every text there is."""
+def hostile(host_rows: Callable[[str], tuple[object, ...]]) -> Report:
+    """The same report with names in every text that try to break out of their place."""
     real = _real()
     (bad, *_) = HOSTILE
     everything = " ".join(HOSTILE)
-    rows = tuple(top_row(name, name, 2, MS * (20 - at), 0.1) for at, name in enumerate(HOSTILE))
-    long = top_row("".join(HOSTILE) + "K" * 5_000, bad, 1, 30 * MS, float("nan"))
+    tops = {
+        kind: [top_row(kind, name, name, 2, MS * (20 - at), 0.1) for at, name in enumerate(HOSTILE)]
+        for kind in (KernelTop, OperatorTop, HostCallTop, CommunicationTop)
+    }
+    tops[KernelTop].insert(0, top_row(KernelTop, "".join(HOSTILE) + "K" * 5_000, bad, 1, 30 * MS, float("nan")))
+    tree = (replace(row, what=name, place=everything) for row, name in zip(_tree(), HOSTILE, strict=False))
+    rows = (
+        *(replace(row, component=everything) for row in real.rows(StreamBusy)),
+        *(replace(row, transport=everything, gb_per_s=float("nan")) for row in real.rows(LinkSpeed)),
+        *(replace(row, recorded=everything) for row in real.rows(ChipUsed)),
+        *(replace(row, kind=everything) for row in real.rows(KindCost)),
+        *(
+            replace(row, operator=everything, shapes=everything, dtypes=bad, note=everything)
+            for row in real.rows(OperatorCost)
+        ),
+        *host_rows(everything),
+        *tree,
+        *chain(*tops.values()),
+    )
     finding = replace(
         _finding(),
         code=bad,
@@ -502,7 +512,7 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
         ),
     )
     return replace(
-        real,
+        with_rows(real, rows),
         version=bad,
         title=everything,
         verdict=replace(real.verdict, bound=bad, message=everything),
@@ -519,7 +529,6 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
         ),
         coverage=replace(real.coverage, missing=HOSTILE, ranks_expected_source=everything),
         ascend_notes=(everything,),
-        host=host_side(everything),
         paths=tuple(
             replace(
                 path,
@@ -530,20 +539,7 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
             )
             for path in real.paths
         ),
-        compute=replace(
-            real.compute,
-            chips=tuple(replace(row, recorded=everything) for row in real.compute.chips),
-            kinds=tuple(replace(row, kind=everything) for row in real.compute.kinds),
-            operators=tuple(
-                replace(row, operator=everything, shapes=everything, dtypes=bad, note=everything)
-                for row in real.compute.operators
-            ),
-        ),
-        streams=tuple(replace(row, component=everything) for row in real.streams),
-        links=tuple(replace(row, transport=everything, gb_per_s=float("nan")) for row in real.links),
-        top=Top(kernels=(long, *rows), operators=rows, host_calls=rows, communication=rows),
         findings=(finding,) * 3,
-        more=tuple(replace(row, what=name, place=everything) for row, name in zip(_tree(), HOSTILE, strict=False)),
         diagnostics=tuple(
             Diagnostic(level="degraded", message=text, where=text, lost=text, hint=text) for text in HOSTILE
         ),
@@ -552,7 +548,7 @@ def hostile(host_side: Callable[[str], HostSide]) -> Report:
 
 @pytest.fixture
 def many() -> Report:
-    """All 64 ranks of a job, eight steps each; rank 17 computes for longer and the others wait for it."""
+    """A report on all 64 ranks of a job, eight steps each; rank 17 computes longer and the others wait for it."""
     real = _real()
     steps = tuple(
         step(
@@ -566,8 +562,10 @@ def many() -> Report:
         for rank in range(64)
         for number in range(10, 18)
     )
+    (wait, *_) = real.rows(TaskWait)
+    waits = (replace(wait, rank=rank, peer=17, total_ns=rank * MS) for rank in range(64) if rank != 17)
     return replace(
-        real,
+        with_rows(real, (*map(_total, range(64)), *waits), without={AscendSplit}),
         title="llama-64",
         coverage=Coverage(
             ranks_seen=tuple(range(64)),
@@ -578,11 +576,8 @@ def many() -> Report:
         ),
         inputs=tuple(replace(real.inputs[0], rank=rank, path=f"llama-64/rank{rank}") for rank in range(64)),
         steps=steps,
-        ascend=(),
         ascend_notes=(),
-        totals=tuple(_total(rank) for rank in range(64)),
         paths=real.paths[:1],
-        waits=tuple(replace(real.waits[0], rank=rank, peer=17, total_ns=rank * MS) for rank in range(64) if rank != 17),
         diagnostics=(),
         findings=tuple(replace(_finding(), code=f"COM{at:03d}", ranks=tuple(range(64))) for at in range(6)),
     )
@@ -590,7 +585,7 @@ def many() -> Report:
 
 @pytest.fixture
 def unmeasured() -> Report:
-    """One rank on a CPU: there is a step mark, and no device task that could be split."""
+    """A report on one rank on a CPU: there is a step mark, and no device task that could be split."""
     real = _real()
     only = StepSplit(
         rank=34,
@@ -636,21 +631,16 @@ def unmeasured() -> Report:
             missing=("no device task was captured: nothing can be said about compute, communication or copies",),
         ),
         steps=(only,),
-        ascend=(),
         ascend_notes=(),
-        totals=(),
-        streams=(),
-        clocks=(),
         paths=(),
-        compute=NO_COMPUTE,
         free=(),
-        rank_waits=(),
-        waits=(),
-        links=(),
-        top=Top(kernels=(), operators=real.top.operators, host_calls=(), communication=()),
         findings=(),
         diagnostics=(),
-        more=(leaf(Leaf.MATRIX_PRODUCT, 100_000, "aten::mm"), leaf(Leaf.DISPATCH, 30_000, how=How.BETWEEN_CALLS)),
+        measured=(
+            *real.rows(OperatorTop),
+            leaf(Leaf.MATRIX_PRODUCT, 100_000, "aten::mm"),
+            leaf(Leaf.DISPATCH, 30_000, how=How.BETWEEN_CALLS),
+        ),
     )
 
 
@@ -668,19 +658,10 @@ def empty() -> Report:
         inputs=(),
         coverage=nothing,
         steps=(),
-        ascend=(),
         ascend_notes=(),
-        totals=(),
-        streams=(),
-        clocks=(),
         paths=(),
-        compute=NO_COMPUTE,
         free=(),
-        rank_waits=(),
-        waits=(),
-        links=(),
-        top=Top(kernels=(), operators=(), host_calls=(), communication=()),
         findings=(),
         diagnostics=(Diagnostic(level="degraded", message="the folder holds no profile", where="empty"),),
-        more=(),
+        measured=(),
     )

@@ -1,16 +1,16 @@
-"""A document with a part of each kind, and a hostile one."""
+"""Documents for rendering tests: one with a part of each kind, and a hostile one."""
 
 from __future__ import annotations
 
 from hermes.base.errors import Diagnostic
-from hermes.model.document import Code, Column, Document, Node, Source, Table, Tree
+from hermes.model.document import CodeText, Column, Document, DocumentInput, Table, Tree, TreeNode
 from hermes.model.finding import Action, Blame, Evidence, Finding, Gain
 from hermes.model.leaf import Leaf, Risk
-from hermes.report.labels import Label
+from hermes.report.value_labels import Label
 
 
 def document(rows: int = 3, name: str = "model.layers.0.attention") -> Document:
-    """What a wing might say: two findings, a table, a tree, a diff."""
+    """A document like a real one: two findings, a table, a tree, a diff."""
     columns = (
         Column(key="rank", title=Label.RANKS.message, kind="count"),
         Column(key="operator", title="Operator", kind="name"),
@@ -22,7 +22,8 @@ def document(rows: int = 3, name: str = "model.layers.0.attention") -> Document:
     return Document(
         schema="hermes.example/1",
         inputs=(
-            Source(path="/runs/golden", role="golden", facts={"kind": "recording"}), Source(path=name, role="target"),
+            DocumentInput(path="/runs/golden", role="golden", facts={"kind": "recording"}),
+            DocumentInput(path=name, role="target"),
         ),
         answer="The runs part at the attention of layer 0.",
         coverage=(Diagnostic(level="degraded", message="rank 3 was not recorded", where=name, lost="its operators"),),
@@ -50,12 +51,12 @@ def document(rows: int = 3, name: str = "model.layers.0.attention") -> Document:
             Tree(
                 key="modules", title="Modules", marked=("model", "layers"),
                 roots=(
-                    Node(
+                    TreeNode(
                         name="model", value="0.2", level="high",
-                        below=(Node(name="layers", below=(Node(name=name),)),),
+                        below=(TreeNode(name="layers", below=(TreeNode(name=name),)),),
                     ),
                 ),
             ),
-            Code(key="diff", title="Change", text=f"@@ -1 +1 @@\n-x.cuda()\n+x.npu()  # {name}\n", diff=True),
+            CodeText(key="diff", title="Change", text=f"@@ -1 +1 @@\n-x.cuda()\n+x.npu()  # {name}\n", diff=True),
         ),
     )  # fmt: skip

@@ -8,10 +8,11 @@ import re
 from dataclasses import replace
 
 from rich.console import Console
+from tests.with_rows import with_rows
 
-from hermes.model.comm_measures import Communication, GroupKind, GroupOp, LinkPair, SlowRank, Stall
+from hermes.model.comm_measures import GroupKind, GroupOp, LinkPair, SlowRank, Stall
 from hermes.model.report import Report
-from hermes.model.structure_measures import Pipeline, Stage, Structure
+from hermes.model.structure_measures import Pipeline, Stage
 from hermes.profiles.measure.structure.matrix import rank_matrix
 from hermes.report.html import render_html
 from hermes.report.report_json import to_json
@@ -49,7 +50,7 @@ LINE = Pipeline(
               estimated=True),
     ),
 )  # fmt: skip
-ALL = Communication(kinds=(KIND,), groups=(GROUP, GROUP), slow_ranks=(SLOW,), links=(LINK,), stalls=(STALL,))
+ALL = (KIND, GROUP, GROUP, SLOW, LINK, STALL)
 
 
 def text_of(report: Report) -> str:
@@ -59,7 +60,7 @@ def text_of(report: Report) -> str:
 
 
 def test_the_terminal_says_what_is_a_notable_share_and_why(real: Report) -> None:
-    text = text_of(replace(real, communication=ALL))
+    text = text_of(with_rows(real, ALL))
     assert "all_reduce of dp: 95.0% waiting for the last member, then 96.2 GB/s on the bus, 53.0% of what" in text
     assert "all others waited 93.0 ms for rank 5 alone, which was not collected" in text
     assert "(latest in 1 of 1 step; too few steps to rule out chance)" in " ".join(text.split())
@@ -67,29 +68,29 @@ def test_the_terminal_says_what_is_a_notable_share_and_why(real: Report) -> None
 
 
 def test_the_terminal_says_nothing_of_what_is_small_hidden_or_unproven(real: Report) -> None:
-    small = Communication(
-        kinds=(replace(KIND, hidden_ns=199 * MS),),
-        slow_ranks=(replace(SLOW, held_ns=MS),),
-        links=(replace(LINK, p_value=0.5),),
-        stalls=(replace(STALL, excess_ns=MS),),
+    small = (
+        replace(KIND, hidden_ns=199 * MS),
+        replace(SLOW, held_ns=MS),
+        replace(LINK, p_value=0.5),
+        replace(STALL, excess_ns=MS),
     )
-    assert "notable share" not in text_of(replace(real, communication=small))
+    assert "notable share" not in text_of(with_rows(real, small))
     assert "notable share" not in text_of(real)
 
 
 def test_a_rank_that_only_passes_a_delay_on_is_not_blamed(real: Report) -> None:
-    passing = Communication(slow_ranks=(replace(SLOW, own_wait_ns=90 * MS),))
-    assert "alone" not in text_of(replace(real, communication=passing))
+    passing = replace(SLOW, own_wait_ns=90 * MS)
+    assert "alone" not in text_of(with_rows(real, [passing]))
 
 
 def test_the_pipeline_is_told_against_what_its_schedule_costs(real: Report) -> None:
-    said = " ".join(text_of(replace(real, structure=Structure(pipeline=LINE))).split())
+    said = " ".join(text_of(with_rows(real, [LINE])).split())
     assert "pipeline of 1 stages: bubble 40.0% of the step, 33.3% by its schedule alone" in said
 
 
 def test_the_page_has_a_section_for_each_with_its_tables(real: Report) -> None:
     matrix = rank_matrix((0, 1), [("window", "ns", {0: 130e6, 1: 129e6})])
-    page = render_html(replace(real, communication=ALL, structure=Structure(pipeline=LINE, matrix=matrix)))
+    page = render_html(with_rows(real, (*ALL, LINE, matrix)))
     for key in (
         "collectives",
         "structure",
@@ -108,18 +109,18 @@ def test_the_page_has_a_section_for_each_with_its_tables(real: Report) -> None:
     assert '"190000000"' in page.split('id="data"')[1]
     # What has no rows has no table.
     assert 'id="communication-contention"' not in page
-    assert 'id="collectives"' not in render_html(replace(real, communication=Communication()))
+    assert 'id="collectives"' not in render_html(real)
 
 
 def test_names_of_groups_are_harmless_everywhere(real: Report) -> None:
     evil = replace(KIND, kind="<script>alert(1)</script>\x1b[2J\u202e", elapse_ns=2_000 * MS)
-    report = replace(real, communication=Communication(kinds=(evil,)))
+    report = with_rows(real, [evil])
     assert "<script>alert" not in render_html(report)
     assert not set("\x1b\u202e") & set(text_of(report)) | set("\x1b\u202e") & set(to_json(report))
 
 
 def test_times_are_milliseconds_that_give_back_the_nanosecond_and_moments_stay(real: Report) -> None:
-    made = json.loads(to_json(replace(real, communication=ALL)))["communication"]
+    made = json.loads(to_json(with_rows(real, ALL)))["communication"]
     (first, _) = made["groups"]
     assert round(first["elapse_ms"] * 1e6) == 200 * MS + 1
     assert (first["error_ms"], first["bytes"], first["members"]) == (None, None, [0, 1])
@@ -128,12 +129,10 @@ def test_times_are_milliseconds_that_give_back_the_nanosecond_and_moments_stay(r
 
 def test_a_job_of_thousands_of_ranks_stays_a_small_document(real: Report) -> None:
     ranks = range(4_096)
-    many = Communication(
-        groups=tuple(replace(GROUP, members=(rank, rank + 1)) for rank in ranks),
-        slow_ranks=tuple(replace(SLOW, rank=rank) for rank in ranks),
-    )
+    groups = (replace(GROUP, members=(rank, rank + 1)) for rank in ranks)
+    slow_ranks = (replace(SLOW, rank=rank) for rank in ranks)
     matrix = rank_matrix(ranks, [(name, "ns", dict.fromkeys(ranks, 1.0)) for name in "abcdefghijklm"])
-    report = replace(real, communication=many, structure=Structure(matrix=matrix))
+    report = with_rows(real, (*groups, *slow_ranks, matrix))
     made = json.loads(to_json(report))
     assert (len(made["communication"]["groups"]), len(made["communication"]["slow_ranks"])) == (1_024, 64)
     assert (len(made["rank_matrix"]["rows"]), made["rank_matrix"]["ranks_per_row"]) == (128, 32)

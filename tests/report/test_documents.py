@@ -13,12 +13,12 @@ from rich.console import Console
 from tests.report.documents import document
 from tests.report.test_spreadsheet import sheets
 
-from hermes.model.document import Code, Document
+from hermes.model.document import CodeText, Document
 from hermes.report.document_html import document_html
 from hermes.report.document_json import document_json, document_values
 from hermes.report.document_sheet import document_sheets
 from hermes.report.document_text import render_document
-from hermes.report.told import teller
+from hermes.report.localized_texts import teller
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e]]>{{7*7}}"
 
@@ -47,7 +47,7 @@ def test_json_begins_with_the_envelope_and_then_has_the_documents_own() -> None:
 
 def test_two_parts_of_one_name_are_refused() -> None:
     made = document()
-    twice = Document(schema="x/1", inputs=(), answer="", parts=(*made.parts, Code(key="rows", title="", text="")))
+    twice = Document(schema="x/1", inputs=(), answer="", parts=(*made.parts, CodeText(key="rows", title="", text="")))
     with pytest.raises(ValueError, match="rows"):
         document_values(twice)
 

@@ -13,6 +13,7 @@ from itertools import combinations, pairwise
 import pytest
 
 from hermes.model.report import Report
+from hermes.model.step_measures import KernelTop
 from hermes.report import palette
 from hermes.report.html import render_html
 
@@ -222,7 +223,7 @@ def test_a_very_long_name_is_cut_and_says_so(hostile: Report) -> None:
 
 
 def test_a_long_name_can_be_reached_by_keyboard_and_is_whole(real: Report) -> None:
-    name = real.top.kernels[-1].name
+    name = real.rows(KernelTop)[-1].name
     assert f'<span tabindex="0" title="{name}"'.replace("<4", "&lt;4").replace('>"', '&gt;"') in render_html(real)
 
 

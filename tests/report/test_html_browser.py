@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,12 @@ from tests.each import sampled
 from tests.shared_jobs import Jobs
 
 from hermes.model.report import Report
-from hermes.model.structure_measures import Structure
+from hermes.model.structure_measures import PipelineBox, RankMatrix
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
-from hermes.report import components, format
-from hermes.report.components import bundled
+from hermes.report import format, shared_assets
 from hermes.report.html import render_html
+from hermes.report.shared_assets import bundled
 from hermes.store.cache import Cache
 from hermes_testing import Job, generate
 
@@ -56,7 +55,7 @@ class Visit:
         self.context.grant_permissions(["clipboard-read", "clipboard-write"])
         self.faults: list[str] = []
         self.requests: list[str] = []
-        self.context.set_default_timeout(20_000)
+        self.context.set_default_timeout(120_000)
         self.page = self.context.new_page()
         self.page.on("console", lambda message: self.faults.append(message.text))
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
@@ -265,7 +264,7 @@ def test_times_and_shares_are_written_alike_in_python_and_in_the_browser(browser
         (1, 2_000),
         (1, 2_001),
     ]
-    modules = {name: body.decode() for name, body in components.files().items()}
+    modules = {name: body.decode() for name, body in shared_assets.files().items()}
     script = bundled("format.js", modules).replace("const $format =", "window.format =")
     context = browser.new_context()  # type: ignore[attr-defined]
     page = context.new_page()
@@ -276,7 +275,7 @@ def test_times_and_shares_are_written_alike_in_python_and_in_the_browser(browser
     )
     context.close()
     assert said[0] == [format.duration(ns) for ns in times]
-    assert said[1] == [format.size(count) for count in times]
+    assert said[1] == [format.bytes_text(count) for count in times]
     assert said[2] == [format.share(*pair) for pair in pairs]
 
 
@@ -339,7 +338,7 @@ def test_an_address_within_the_page_is_where_one_lands(visit: object, real: Repo
 @pytest.mark.slow
 def test_the_matrix_and_the_roofline_are_the_apps_own(visit: object, generated: Report) -> None:
     seen = visit(generated)  # type: ignore[operator]
-    matrix = generated.structure.matrix
+    matrix = generated.rows(RankMatrix).only
     assert matrix is not None
     shown = seen.page.locator("#rank_matrix .heat tbody tr").all()
     assert len(shown) == len(matrix.rows) == 8
@@ -362,7 +361,7 @@ def test_the_matrix_and_the_roofline_are_the_apps_own(visit: object, generated: 
 def test_the_boxes_of_a_pipeline_are_the_apps_own(visit: object, jobs: Jobs) -> None:
     report = jobs.report(Job(ranks=4, steps=2, layers=4, pp=4, micro_batches=6), "ascend-text")
     seen = visit(report)  # type: ignore[operator]
-    assert seen.page.locator("#structure .passes .box").count() == len(report.structure.boxes)
+    assert seen.page.locator("#structure .passes .box").count() == len(report.rows(PipelineBox))
     seen.page.locator("#passes .passes").focus()
     seen.page.keyboard.press("ArrowRight")
     assert seen.page.locator("#passes .readout").inner_text().startswith("rank 0: forward 0, ")
@@ -370,5 +369,5 @@ def test_the_boxes_of_a_pipeline_are_the_apps_own(visit: object, jobs: Jobs) -> 
 
 
 def test_without_ranks_to_compare_there_is_no_matrix_and_no_block_is_held_for_it(real: Report) -> None:
-    held = render_html(replace(real, structure=Structure())).split('id="data">')[1].split("</script>")[0]
+    held = render_html(real).split('id="data">')[1].split("</script>")[0]
     assert json.loads(held)["document"]["rank_matrix"] is None

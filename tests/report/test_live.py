@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from hermes.jobs.detect.causes import Spent
+from hermes.jobs.job_view import JobView, RankView
 from hermes.jobs.messages import JobState
-from hermes.jobs.view import JobView, RankView
 from hermes.report.running_jobs import draw, sparkline
 
 

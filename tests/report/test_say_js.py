@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import hermes.report
 from hermes.base.message import Argument, Kind, Message, Text, declared
-from hermes.base.say import LANGUAGES, catalogue, say, told
-from hermes.report.json_values import clear
+from hermes.base.say import LANGUAGES, catalogue, message_as_json, say
+from hermes.report.json_values import clear_json_values
 from hermes.report.messages_json import templates
 
 for _one in pkgutil.walk_packages(hermes.__path__, "hermes."):
@@ -58,7 +58,11 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def by_script(folder: Path, texts: Sequence[Text], language: str) -> list[str]:
-    given = {"language": language, "templates": templates(language), "texts": [clear(told(one)) for one in texts]}
+    given = {
+        "language": language,
+        "templates": templates(language),
+        "texts": [clear_json_values(message_as_json(one)) for one in texts],
+    }
     done = subprocess.run(
         [str(NODE), str(folder / "main.js")], input=json.dumps(given), capture_output=True, text=True, check=False,
         timeout=60,
@@ -124,13 +128,15 @@ def test_the_script_writes_each_kind_of_value_as_python_does(scripts: Path, lang
     values: list[tuple[Kind, object]] = [
         ("ns", 999_500), ("ns", 0), ("ns", 41_000_000), ("bytes", 999), ("bytes", 37_800_000), ("count", 1_234_567),
         ("number", 0.0), ("number", 3.14159), ("number", 1570.4), ("number", 2.125e10), ("number", 1e-8),
-        ("number", -0.5), ("share", 0.0004), ("share", 0.1225), ("share", 0.0985), ("share", 0.125), ("share", 1.5),
+        ("number", -0.5),
+        ("number", 23.95), ("number", 1.005e-8), ("number", 9.765e11),
+        ("share", 0.0004), ("share", 0.1225), ("share", 0.0985), ("share", 0.125), ("share", 1.5),
         ("ranks", ()), ("ranks", (0, 1, 2, 5, 6, 9)), ("ranks", tuple(range(0, 40, 2))), ("steps", (3,)),
         ("names", ("a", "b", "c")), ("name", "a\\nb\\u202e"), ("rank", None),
     ]  # fmt: skip
     texts = [Message("label.value_of_test", (Argument("value", kind, value),)) for kind, value in values]
     every = templates(language) | {"label.value_of_test": "{value}"}
-    given = {"language": language, "templates": every, "texts": [told(one) for one in texts]}
+    given = {"language": language, "templates": every, "texts": [message_as_json(one) for one in texts]}
     done = subprocess.run(
         [str(NODE), str(scripts / "main.js")], input=json.dumps(given), capture_output=True, text=True, check=True
     )

@@ -12,6 +12,7 @@ import pytest
 from tests.shared_jobs import FOUR, Jobs
 
 from hermes.model.report import Report
+from hermes.model.structure_measures import RankMatrix
 from hermes.report.report_json import document
 from hermes.report.spreadsheet import spreadsheet
 from hermes_testing import Fault
@@ -68,7 +69,7 @@ def test_moments_keep_all_their_digits(book: dict[str, list[list[str]]], generat
 
 
 def test_ranks_by_measure_are_a_table_of_numbers(book: dict[str, list[list[str]]], generated: Report) -> None:
-    matrix = generated.structure.matrix
+    matrix = generated.rows(RankMatrix).only
     assert matrix is not None
     head, *rows = book["All measures of all ranks"]
     assert head[:3] == ["First rank", "Last rank", "window (ms)"]

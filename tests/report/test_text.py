@@ -8,9 +8,13 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from tests.with_rows import with_rows
 
 from hermes.base.errors import Diagnostic
+from hermes.base.say import say
 from hermes.model.report import Report
+from hermes.model.step_measures import AscendSplit, CommunicationTop
+from hermes.profiles.read.capture_messages import LOST_REQUESTS
 from hermes.report.text import render_text
 
 
@@ -63,8 +67,8 @@ def test_a_difference_to_the_profilers_own_file_is_named(real: Report) -> None:
 
 
 def test_agreement_with_the_profilers_own_file_is_said(real: Report) -> None:
-    same = tuple(replace(row, stage_ns=1, preparing_ns=2) for row in real.ascend)
-    assert "the profiler's own file says the same" in _draw(replace(real, ascend=same))
+    same = tuple(replace(row, stage_ns=1, preparing_ns=2) for row in real.rows(AscendSplit))
+    assert "the profiler's own file says the same" in _draw(with_rows(real, same))
 
 
 def test_a_loss_gives_cost_gain_confidence_and_cure(real: Report) -> None:
@@ -142,12 +146,23 @@ def test_a_long_name_keeps_both_its_ends(real: Report) -> None:
 
 
 def test_a_group_is_named_by_the_end_of_its_number_and_moments_and_paths_stay(real: Report) -> None:
-    row = replace(real.top.communication[0], detail="11022204950826225271")
+    row = replace(real.rows(CommunicationTop)[0], detail="11022204950826225271")
     note = Diagnostic(level="degraded", message="from 1736412474757072620 ns on", where="/a/20250101123456789")
-    text = _draw(replace(real, top=replace(real.top, communication=(row,)), diagnostics=(note,)))
+    text = _draw(replace(with_rows(real, [row]), diagnostics=(note,)))
     assert "…225271" in text
     assert "11022204950826225271" not in text
     assert "/a/20250101123456789: from 1736412474757072620 ns on" in text
+
+
+def test_notes_on_a_damaged_input_are_sentences(real: Report) -> None:
+    notes = [
+        Diagnostic(level="degraded", message=LOST_REQUESTS, where="a.json", lost=LOST_REQUESTS, hint=LOST_REQUESTS)
+        for _ in range(5)
+    ]
+    text = " ".join(_draw(replace(real, diagnostics=tuple(notes)), 200).split())
+    told = say(LOST_REQUESTS)
+    assert f"Degraded: 5 notes on the input a.json: {told}; lost: {told}; what to do: {told} a.json" in text
+    assert "and 2 more notes in the report" in text
 
 
 def test_the_files_that_hold_everything_are_named_last(real: Report) -> None:

@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 from tests.shared_jobs import Jobs
+from tests.with_rows import with_rows
 
 from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import JobLeaf
 from hermes.model.report import Report
 from hermes.report.html import render_html
 from hermes.report.tree import TimeTree, time_tree
@@ -31,7 +33,7 @@ def section(page: str) -> str:
 @pytest.mark.parametrize("name", ["real", "hostile", "unmeasured"])
 def test_rows_add_up_to_leaves_leaves_to_parts_and_parts_to_all(name: str, request: pytest.FixtureRequest) -> None:
     tree = made(request.getfixturevalue(name))
-    assert sum(part.ns for part in tree.parts) == tree.whole_ns
+    assert sum(part.ns for part in tree.parts if tree.of_steps(part)) == tree.whole_ns
     for part in tree.parts:
         assert sum(leaf.ns for leaf in part.leaves) == part.ns
         for leaf in part.leaves:
@@ -47,17 +49,25 @@ def test_parts_and_leaves_are_in_order_and_small_ones_are_one(real: Report) -> N
     assert compute[1].rows[0].curable_ns is None
 
 
+def test_what_lies_outside_of_the_steps_comes_last_and_is_no_share_of_them(real: Report) -> None:
+    rows = real.rows(JobLeaf)
+    end = replace(rows[0], leaf=Leaf.END, what="", place="", total_ns=10 * sum(row.total_ns for row in rows))
+    tree = made(with_rows(real, (*rows, end)))
+    assert (tree.whole_ns, tree.parts[-1].part) == (made(real).whole_ns, "outside")
+    assert [bool(tree.of_steps(part)) for part in tree.parts] == [True] * (len(tree.parts) - 1) + [False]
+
+
 def test_the_leaf_of_the_verdict_is_told_apart_however_small(real: Report) -> None:
     tree = made(replace(real, verdict=replace(real.verdict, leaf=Leaf.REDUCTION)))
     assert [leaf.leaf for leaf in tree.parts[2].leaves] == [Leaf.CONVOLUTION, Leaf.REDUCTION, Leaf.NORM]
 
 
 def test_of_many_rows_the_largest_are_shown_and_the_others_are_one(real: Report) -> None:
-    (row,) = [row for row in real.more if getattr(row, "leaf", None) is Leaf.CONVOLUTION]
-    rows = tuple(replace(row, what=f"conv{at}", curable_ns=at) for at in range(30))  # type: ignore[type-var]
-    (leaf,) = made(replace(real, more=rows)).parts[0].leaves
+    (row,) = [row for row in real.rows(JobLeaf) if row.leaf is Leaf.CONVOLUTION]
+    rows = tuple(replace(row, what=f"conv{at}", curable_ns=at) for at in range(30))
+    (leaf,) = made(with_rows(real, rows)).parts[0].leaves
     assert len(leaf.shown) == 11
-    assert leaf.shown[-1].ns == 20 * row.total_ns  # type: ignore[attr-defined]
+    assert leaf.shown[-1].ns == 20 * row.total_ns
     assert leaf.shown[-1].curable_ns == sum(range(10, 30))
 
 

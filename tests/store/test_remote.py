@@ -47,7 +47,7 @@ def test_a_file_is_fetched_once_for_each_state(tmp_path: Path) -> None:
 def test_an_address_without_files_or_of_no_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         mirror("memory://nothing/there", tmp_path)
-    with pytest.raises(InputError, match="no such kind"):
+    with pytest.raises(InputError, match="the kind of address is not known"):
         mirror("nosuch://x", tmp_path)
 
 
@@ -160,5 +160,5 @@ def test_a_store_that_sends_more_than_it_listed_is_not_believed(tmp_path: Path) 
     memory.pipe("/grows/a.json", b"first")
     there = mirror("memory://grows", tmp_path)
     memory.pipe("/grows/a.json", bytes(1 << 20))
-    with pytest.raises(InputError, match="more comes than the 5 bytes"):
+    with pytest.raises(InputError, match="the file is longer than the 5 bytes"):
         there.fetch(["a.json"])

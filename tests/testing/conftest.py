@@ -1,4 +1,4 @@
-"""One modelled job in every format, written once, and the real profiles when they are there."""
+"""One modelled job in every format, written once, and the real profiles if they exist."""
 
 from __future__ import annotations
 

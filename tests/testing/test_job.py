@@ -15,7 +15,7 @@ from hermes.base.errors import InputError
 from hermes_testing import KINDS, Fault, FaultKind, Job, Options, Result, generate, simulate, steps_of
 from hermes_testing.generate import Format
 from hermes_testing.job import groups_of
-from hermes_testing.truth import step_ns, truth_of
+from hermes_testing.truth import merged, step_ns, total, truth_of, without
 
 Written = Callable[[Format, Job, Options], Path]
 SMALL = Job(ranks=2, steps=2, layers=2)
@@ -282,3 +282,29 @@ def calls_of(work: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return calls
+
+
+def test_contention_makes_kernels_longer_by_so_much_only_beside_transfers() -> None:
+    job = Job(ranks=4, steps=1, layers=4, hosts=2)
+    for alone, both in zip(simulate(job).profiles, simulate(replace(job, contention=30)).profiles, strict=True):
+        usual = [task.end_ns - task.start_ns for task in alone.tasks if task.kind == "compute"]
+        tasks = [task for task in both.tasks if task.kind == "compute"]
+        longer = [(task.end_ns - task.start_ns) / ns for task, ns in zip(tasks, usual, strict=True)]
+        comms = merged((comm.start_ns, comm.end_ns) for comm in both.comms)
+        spans = [(task.start_ns, task.end_ns) for task in tasks]
+        beside = [1 - total(without([span], comms)) / (span[1] - span[0]) for span in spans]
+        for share in (0.0, 1.0):
+            ratios = [ratio for ratio, part in zip(longer, beside, strict=True) if part == share]
+            assert len(ratios) > 5
+            assert ratios == pytest.approx([1 + 0.3 * share] * len(ratios), abs=0.01)
+        # A kernel that runs already when a transfer begins.
+        later = [ratio for ratio, part in zip(longer, beside, strict=True) if 0.5 < part < 1]
+        assert later
+        assert min(later) > 1.1
+
+
+def test_the_order_in_which_streams_advance_changes_no_time_without_contention() -> None:
+    job = Job(ranks=4, steps=2, layers=4, tp=2, hosts=2)
+    usual, ordered = simulate(job), simulate(replace(job, contention=1))
+    assert [len(profile.tasks) for profile in usual.profiles] == [len(profile.tasks) for profile in ordered.profiles]
+    assert step_ns(usual.profiles) <= step_ns(ordered.profiles) <= 1.01 * step_ns(usual.profiles)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hermes.base.units import ns_of_us
-from hermes.knowledge.ascend import COMM_NAME, group_hash
+from hermes.knowledge.ascend_codes import COMM_NAME, group_hash
 from hermes_testing import Fault, Job, Options
 from hermes_testing.generate import Format
 

@@ -1,4 +1,4 @@
-"""A served job: a small modelled one, its server on a port of its own, and clients that know its manners or do not."""
+"""A served job: a small modelled job, its server on a port of its own, and well-behaved and misbehaving clients."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.web.visits import Visit
 pytest.importorskip("fastapi", reason="the extra `web` is not installed")
 
 from hermes.store.cache import Cache
-from hermes.web.front import build
-from hermes.web.guard import Keys
-from hermes.web.server import Patient, bound, server
-from hermes.web.study import Study
+from hermes.web.access_guard import SessionKeys
+from hermes.web.analysis_session import AnalysisSession
+from hermes.web.page_server import build
+from hermes.web.server import PatientServer, bound, server
 from hermes_testing import Fault, Job, generate
 
 
 @dataclass
 class Served:
-    """A running server, and what it announced."""
+    """A running server, and the link that it printed."""
 
     port: int
-    keys: Keys
-    study: Study
+    keys: SessionKeys
+    study: AnalysisSession
     announced: list[str] = field(default_factory=list)
 
     @property
@@ -46,7 +46,7 @@ class Served:
 
 
 class Client:
-    """Speaks HTTP as it is told to, with the key of a browser that followed a link."""
+    """An HTTP client with the key of a browser that followed a link; it sends exactly what a test asks for."""
 
     def __init__(self, served: Served, *, key: bool = True) -> None:
         self.served = served
@@ -67,7 +67,7 @@ class Client:
         return answer
 
     def post(self, path: str, body: object, **headers: str) -> Answer:
-        """As a script of our own pages sends it, where `headers` do not say otherwise."""
+        """Send a POST request as a script of Hermes' pages does, except for the given `headers`."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         own = {"Origin": self.served.base, "Content-Type": "application/json", "Content-Length": str(len(data))}
         given = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -104,7 +104,7 @@ class Answer:
 def serving(
     paths: Sequence[Path],
     cache: Cache,
-    protocol: type[Patient] = Patient,
+    protocol: type[PatientServer] = PatientServer,
     *,
     wait: bool = True,
     against: Sequence[Path] = (),
@@ -114,12 +114,12 @@ def serving(
 ) -> Iterator[Served]:
     listening = bound_anywhere()
     port = listening.getsockname()[1]
-    study = Study(paths, cache)
+    study = AnalysisSession(paths, cache)
     announced: list[str] = []
-    keys = Keys(announced.append)
+    keys = SessionKeys(announced.append)
     # Tests see no jobs but their own.
     where = environment or {"HERMES_RUN_DIR": str(cache.root / "no-jobs")}
-    others = [Study([path], cache) for path in against]
+    others = [AnalysisSession([path], cache) for path in against]
     app = build(study, keys=keys, port=lambda: port, against=others, environment=where, source=source,
                 precision=precision)  # fmt: skip
     running = server(app, protocol)
@@ -134,7 +134,7 @@ def serving(
         thread.join(120)
         listening.close()
         assert not thread.is_alive()
-        # An interpreter that ends beneath them would abort.
+        # The interpreter would abort if it ended below these threads.
         for behind in threading.enumerate():
             if behind.name in ("hermes-ahead", "hermes-whatif"):
                 behind.join(120)
@@ -151,16 +151,16 @@ RANK = """
 import sys, time
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control, Slot
-from hermes.inside.wire.record import FIELDS, NULL, pack
+from hermes.inside.wire.step_record import FIELDS, NULL, pack
 from hermes.inside.wire.recovery import open_ring
 from hermes.inside.wire.rundir import enter
 from pathlib import Path
 import os
 root, rank, name = Path(os.environ["HERMES_RUN_DIR"]), int(sys.argv[1]), sys.argv[2]
-job = enter(root, name, command=("python", "<b>train</b>.py"), owner=process.me(), environment=os.environ)
+job = enter(root, name, command=("python", "<b>train</b>.py"), owner=process.own_identity(), environment=os.environ)
 control = Control.attach(job.segment, job=job.id)
 place, ring = control.claim(rank), open_ring(job, rank, {})
-pid, started = process.me()
+pid, started = process.own_identity()
 def say(epoch, state, text=""):
     control.say(place, Slot(rank=rank, pid=pid, started=started, epoch=epoch, state=state, text=text))
 known, done = 0, 0

@@ -10,9 +10,9 @@ import pytest
 from tests.shared_jobs import Jobs
 from tests.web.visits import COMPLETE
 
-from hermes.report.chinese import told
-from hermes.report.components import sentences
-from hermes.web.front import PAGES
+from hermes.report.chinese_sentences import in_chinese
+from hermes.report.shared_assets import sentences
+from hermes.web.page_server import PAGES
 from hermes_testing import Fault, Job
 
 DEMO = Job(faults=(Fault(kind="recompilation", ranks=(5,)), Fault(kind="gc_pause", ranks=(5,))))
@@ -120,7 +120,7 @@ def test_choices_and_short_titles_are_in_chinese_too(served: Any, visit: Any) ->
     ],
 )
 def test_what_is_missing_and_what_to_do_is_told_in_chinese(said: str, meant: str) -> None:
-    assert told(said) == meant
+    assert in_chinese(said) == meant
 
 
 def test_each_gap_of_a_sentence_stands_in_what_it_means() -> None:

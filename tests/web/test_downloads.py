@@ -15,7 +15,7 @@ import pytest
 from hermes.base.errors import QueryError
 from hermes.profiles.api import analyze, query
 from hermes.report.report_json import to_json
-from hermes.web.documents import Ask, Page
+from hermes.web.document_pages import Page, TableRequest
 from hermes.web.downloads import table_csv
 
 
@@ -45,7 +45,7 @@ def test_a_table_is_given_whole_with_its_filter_and_exact_values(served: Any, cl
 
 def test_what_a_spreadsheet_would_run_stays_text() -> None:
     page = Page(columns=(("name", "text"),), total=1, matching=1, rows=(("=1+1",),))
-    assert b"".join(table_csv(lambda ask: page, Ask(table="x"))) == b"name\n'=1+1\n"
+    assert b"".join(table_csv(lambda ask: page, TableRequest(table="x"))) == b"name\n'=1+1\n"
 
 
 def test_a_table_that_there_is_not_is_refused_in_words(client: Any) -> None:

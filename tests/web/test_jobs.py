@@ -16,9 +16,9 @@ from tests.patience import PATIENCE_S, until
 from tests.web.conftest import Client  # type: ignore[import-not-found]
 
 from hermes.inside.wire.rundir import default_root, jobs
-from hermes.jobs.captures import MANIFEST
 from hermes.jobs.events import EVENTS
-from hermes.jobs.watch import Watcher
+from hermes.jobs.request_capture import MANIFEST
+from hermes.jobs.watch_job import Watcher
 from hermes.store.cache import Cache
 from hermes.web.jobs import LISTENERS
 

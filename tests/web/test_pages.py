@@ -14,12 +14,12 @@ from tests.shared_jobs import Jobs
 
 from hermes.inside.wire.rundir import JOB_FILE
 from hermes.jobs.detect.alarm import Alarm, AlarmKind
-from hermes.jobs.detect.findings import of_alarm
-from hermes.knowledge.kernel_names import plain
-from hermes.report.components import declared_words
+from hermes.jobs.detect.alarm_findings import of_alarm
+from hermes.knowledge.kernel_names import plain_kernel_name
 from hermes.report.findings_json import finding_document
+from hermes.report.shared_assets import declared_words
 from hermes.store.cache import Cache
-from hermes.web.documents import summary
+from hermes.web.document_pages import summary
 from hermes_testing import Fault, Job, generate
 
 pytestmark = [
@@ -212,7 +212,7 @@ def test_kernels_are_called_what_the_terminal_calls_them(served: Any, visit: Any
         """async (names) => { const { plain } = await import("/static/kernels.js"); return names.map(plain); }""",
         KERNELS,
     )
-    assert said == [plain(name) for name in KERNELS]
+    assert said == [plain_kernel_name(name) for name in KERNELS]
 
 
 def test_times_that_hardly_differ_are_painted_alike(served: Any, visit: Any) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from hermes.base.errors import InputError
 from hermes.store.cache import Cache
-from hermes.web.server import Patient, bound
+from hermes.web.server import PatientServer, bound
 
 
-class Hasty(Patient):
+class Hasty(PatientServer):
     head_seconds = 0.4
 
 
@@ -95,7 +95,7 @@ def test_answers_are_sent_without_waiting_for_an_acknowledgement(
 ) -> None:
     found: list[int] = []
 
-    class Noting(Patient):
+    class Noting(PatientServer):
         def connection_made(self, transport: Any) -> None:
             own = transport.get_extra_info("socket")
             found.append(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))

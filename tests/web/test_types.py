@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hermes.report
-from hermes.web import front
+from hermes.web import page_server
 
 ASSETS = Path(next(iter(hermes.report.__path__))) / "assets"
 OPTIONS = (
@@ -48,7 +48,7 @@ def check(script: Path, folder: Path) -> str:
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     """The app's scripts in one folder, as they are served."""
-    for name, body in front.static().items():
+    for name, body in page_server.static().items():
         if name.endswith(".js"):
             (tmp_path / "static" / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "static" / name).write_bytes(body)

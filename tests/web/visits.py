@@ -1,4 +1,4 @@
-"""A browser that looks at a served job, and keeps all that it did and said."""
+"""Opens a served job in a browser, and keeps everything that the browser did and logged."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# Of rows that are alike axe looks at the first ones.
+# Of equal rows, axe checks the first ones.
 SAMPLE = "{exclude: [['tbody tr:nth-child(n+7)'], ['svg a:nth-of-type(n+7)'], ['li:nth-child(n+14)']]}"
-# Nothing waits, and every table has its rows.
+# The page waits for nothing, and every table has its rows.
 COMPLETE = """() => !document.querySelector("main :is(p, li).wait")
   && [...document.querySelectorAll("section.data")].every((one) => one.dataset.ready || one.querySelector(".wrong"))"""
 
 
 class Visit:
-    """A browser with a key, and everything it did that it should not."""
+    """A browser with a key, and the list of its forbidden actions."""
 
     def __init__(
         self, chromium: Any, served: Any, *, width: int = 1280, scheme: str = "light", locale: str = "en-US"
@@ -29,6 +29,8 @@ class Visit:
         self.faults: list[str] = []
         self.outside: list[str] = []
         self.blocked: list[str] = []
+        # A page on a busy machine is slow, which is no reason to fail.
+        self.context.set_default_timeout(120_000)
         self.page = self.context.new_page()
         self.page.on(
             "console",
@@ -62,13 +64,13 @@ class Visit:
         return self.page
 
     def retell(self, change: Callable[[dict[str, Any]], object]) -> None:
-        """Pages that are opened from now on are given the document with a change."""
+        """Change the document that pages get from now on."""
         told = json.loads(self.served.study.summary())
         change(told["document"])
         self.page.route("**/api/report", lambda route: route.fulfill(json=told))
 
     def overflow(self) -> int:
-        """How much wider than the window the page is, once what was asked to fit has had time to."""
+        """How many pixels wider than the window the page is, once its layout has had time to settle."""
         from playwright.sync_api import TimeoutError as TooLongError
 
         with contextlib.suppress(TooLongError):
@@ -78,7 +80,7 @@ class Visit:
         return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
 
     def barriers(self, axe: str) -> list[tuple[str, str]]:
-        """What keeps people out, by axe-core: every violation, with an element that shows it."""
+        """Barriers for people with disabilities, by axe-core: every violation, with an element that shows it."""
         self.page.evaluate(axe)
         found = self.page.evaluate(f"axe.run({SAMPLE}, {{resultTypes: ['violations']}})")["violations"]
         return [(one["id"], one["nodes"][0]["html"][:200]) for one in found]

@@ -1,1 +1,1 @@
-"""Units, intervals and errors: what every room may use and that knows nothing of profiles."""
+"""Units, intervals, errors and messages: code that every package may use and that knows no profiles."""

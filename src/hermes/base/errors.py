@@ -1,4 +1,4 @@
-"""Errors and diagnostics: what happened, where, what is lost, what to do."""
+"""Errors and diagnostics of Hermes: what happened, in which file, what the result lacks, and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hermes.base.message import Text
-from hermes.base.say import read_told, say, told
+from hermes.base.say import message_as_json, read_told, say
 
 
 def _again(kind: type[HermesError], args: tuple[object, ...]) -> HermesError:
@@ -18,8 +18,8 @@ def _again(kind: type[HermesError], args: tuple[object, ...]) -> HermesError:
 class HermesError(Exception):
     """A failure that a user can act on.
 
-    `what` says what happened, `where` names the file and the place in it, `lost` what the result lacks because of
-    it, `hint` what to do. All but `where` may be messages. Only `cli` prints one.
+    `what` says what happened, `where` names the file and the place in it. `lost` says what the result lacks because of
+    the error, `hint` what to do. All but `where` may be messages. Only `cli` prints an error.
     """
 
     def __init__(self, what: Text, *, where: str = "", lost: Text = "", hint: Text = "") -> None:
@@ -30,7 +30,7 @@ class HermesError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        # An error of a worker process reaches the one that prints it whole; its class alone knows its arguments.
+        # Pickle sends an error of a worker process whole; only its class knows the arguments of its constructor.
         return _again, (type(self), self.args), self.__dict__
 
     def __str__(self) -> str:
@@ -43,11 +43,11 @@ class HermesError(Exception):
 
 
 class InputError(HermesError):
-    """Nothing can be said about the input (exit code 2)."""
+    """An input from which nothing can be computed (exit code 2)."""
 
 
 class TraceFormatError(HermesError):
-    """One file cannot be read as the format it claims to be."""
+    """A file that cannot be read as the format it claims to be."""
 
     def __init__(self, path: Path, what: Text, *, place: str = "", lost: Text = "", hint: Text = "") -> None:
         super().__init__(what, where=f"{path}{', ' + place if place else ''}", lost=lost, hint=hint)
@@ -55,16 +55,16 @@ class TraceFormatError(HermesError):
 
 
 class InputChangedError(HermesError):
-    """A file was written while it was being read."""
+    """A file that was written while Hermes read it."""
 
 
 class QueryError(HermesError):
-    """The SQL or the name that the user gave is not valid."""
+    """An SQL query or a table name of the user's that is not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """Something that a reader of the report must know about its input.
+    """A note about the input that a reader of the report must know, such as missing or doubtful data.
 
     `level`: `info` changes nothing, `degraded` means that data is missing or doubtful.
     """
@@ -76,15 +76,16 @@ class Diagnostic:
     hint: Text = ""
 
     def document(self) -> dict[str, Any]:
-        """The note as JSON values."""
+        """The diagnostic as JSON values."""
         return {
-            "level": self.level, "message": told(self.message), "where": self.where, "lost": told(self.lost),
-            "hint": told(self.hint),
+            "level": self.level, "message": message_as_json(self.message), "where": self.where,
+            "lost": message_as_json(self.lost),
+            "hint": message_as_json(self.hint),
         }  # fmt: skip
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Diagnostic:
-        """The note that `document` made these values of; raises `ValueError` for others."""
+        """The diagnostic that `document` made these JSON values of; raises `ValueError` for other values."""
         try:
             return cls(
                 level="info" if document["level"] == "info" else "degraded", message=read_told(document["message"]),

@@ -25,7 +25,7 @@ class Intervals:
 
     @property
     def total(self) -> int:
-        """Sum of the lengths."""
+        """The sum of the lengths of all intervals."""
         return int((self.ends - self.starts).sum())
 
     @property
@@ -37,7 +37,7 @@ class Intervals:
         return len(self.starts)
 
     def __or__(self, other: Intervals) -> Intervals:
-        return flat(np.concatenate([self.starts, other.starts]), np.concatenate([self.ends, other.ends]))
+        return union_of_intervals(np.concatenate([self.starts, other.starts]), np.concatenate([self.ends, other.ends]))
 
     def __and__(self, other: Intervals) -> Intervals:
         return _common(self, other.starts, other.ends)
@@ -46,7 +46,7 @@ class Intervals:
         return _common(self, np.append(_FIRST, other.ends), np.append(other.starts, _LAST))
 
     def lasted(self, moments: Ints) -> Ints:
-        """How long the intervals had lasted, all together, at each of the moments; O(log n) each."""
+        """For each moment, how long the intervals had lasted up to then, all together; O(log n) for each moment."""
         lengths = np.concatenate([[0], np.cumsum(self.ends - self.starts)])
         place = np.searchsorted(self.starts, moments, side="right")
         if not len(self.starts):
@@ -55,7 +55,7 @@ class Intervals:
         return np.asarray(lengths[place] - under_way, dtype=np.int64)
 
     def clip(self, start: int, end: int) -> Intervals:
-        """The part inside `[start, end)`; O(log n) and the size of the result."""
+        """The part of the set inside `[start, end)`; O(log n) and the size of the result."""
         if start >= end:
             return EMPTY
         first = int(np.searchsorted(self.ends, start, side="right"))
@@ -65,8 +65,8 @@ class Intervals:
         return Intervals(np.maximum(self.starts[first:last], start), np.minimum(self.ends[first:last], end))
 
 
-def flat(starts: Ints, ends: Ints) -> Intervals:
-    """The union of any intervals; those with `end <= start` are empty and drop out."""
+def union_of_intervals(starts: Ints, ends: Ints) -> Intervals:
+    """The union of any intervals as a flat set; an interval with `end <= start` is empty and left out."""
     keep = ends > starts
     starts, ends = starts[keep].astype(np.int64), ends[keep].astype(np.int64)
     if not len(starts):
@@ -80,22 +80,22 @@ def flat(starts: Ints, ends: Ints) -> Intervals:
     return Intervals(starts[first], reach[last])
 
 
-def covered(inside: Intervals, starts: Ints, ends: Ints) -> Ints:
-    """How much of each `[start, end)` lies in a flat set; 0 where `end <= start`. O((n + m) log n)."""
+def covered_lengths(inside: Intervals, starts: Ints, ends: Ints) -> Ints:
+    """For each interval `[start, end)`, how much lies in a flat set; 0 where `end <= start`. O((n + m) log n)."""
     length: Ints = np.maximum(inside.lasted(ends) - inside.lasted(starts), 0)
     return length
 
 
 def window(start: int, end: int) -> Intervals:
-    """The set of the one interval `[start, end)`."""
-    return flat(np.array([start], dtype=np.int64), np.array([end], dtype=np.int64))
+    """The set that holds only the interval `[start, end)`."""
+    return union_of_intervals(np.array([start], dtype=np.int64), np.array([end], dtype=np.int64))
 
 
 def exclusive(sets: Sequence[Intervals], start: int, end: int) -> dict[int, int]:
     """How long each combination of the sets held in `[start, end)`: bit `i` of a key stands for `sets[i]`.
 
-    One sweep over all edges. The key 0 is the time of none; combinations that never held have no key, and the values
-    add up to `end - start`. At most 62 sets: a key is one 64-bit integer. Raises `ValueError` beyond.
+    One sweep over all edges. Key 0 is the time in which no set held. A combination that never held has no key, and the
+    values add up to `end - start`. At most 62 sets, since a key is one 64-bit integer; raises `ValueError` for more.
     """
     if len(sets) > _MOST_SETS:
         raise ValueError(f"{len(sets)} sets do not fit the bits of a key: at most {_MOST_SETS}")
@@ -118,9 +118,9 @@ def exclusive(sets: Sequence[Intervals], start: int, end: int) -> dict[int, int]
 
 
 def _common(own: Intervals, starts: Ints, ends: Ints) -> Intervals:
-    """Where `own` and other disjoint intervals, in order, both hold; O(n log m) and the size of the result.
+    """The intersection of `own` with other disjoint, sorted intervals; O(n log m) and the size of the result.
 
-    What is common to two flat sets is flat: between two parts of it lies a gap of either.
+    The intersection of two flat sets is flat: a gap of one of the sets lies between any two parts.
     """
     first = np.searchsorted(ends, own.starts, side="right")
     count = np.searchsorted(starts, own.ends, side="left") - first

@@ -1,6 +1,6 @@
-"""How much of an input Hermes takes in: each limit with its unit, its reason, and the variable that raises it.
+"""How much of an input Hermes accepts: each limit with its unit, its reason, and the variable that raises it.
 
-Whoever made an input is not trusted: a few bytes may ask for any amount of time, memory or disk.
+Inputs are not trusted: a few bytes of a capture may ask for any amount of time, memory or disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hermes.base.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputLimit:
-    """The most that Hermes takes of one thing."""
+    """The most that Hermes accepts of one quantity of an input, such as bytes of a file or entries of an archive."""
 
     name: str
     most: int
@@ -23,11 +23,11 @@ class InputLimit:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets another value."""
+        """The name of the environment variable that sets another limit."""
         return f"HERMES_LIMIT_{self.name.upper()}"
 
     def now(self, environment: Mapping[str, str] = os.environ) -> int:
-        """The value of the variable, else the default; raises `InputError` where it is no number."""
+        """The value of the environment variable, or the default; raises `InputError` if the value is no number."""
         said = environment.get(self.variable, "")
         if not said:
             return self.most
@@ -40,15 +40,15 @@ class InputLimit:
     def exceeded(
         self, what: str, *, where: str, lost: str = "everything in it", most: int | None = None, needs: int = 0
     ) -> InputError:
-        """What to raise where an input goes beyond it; `what` names the input's part.
+        """The error to raise where an input exceeds this limit; `what` names the part of the input.
 
-        `most` is what this input may have, where that is less; `needs` the value that lets it through, where known.
+        `most` is the limit for this input, if lower; `needs` is the limit that would accept the input, where known.
         """
         what = f"{what}: Hermes takes at most {most or self.now():,} {self.unit}"
         return InputError(what, where=where, lost=lost, hint=self.hint(needs))
 
     def hint(self, needs: int = 0) -> str:
-        """How to raise it."""
+        """The hint that says how to raise this limit."""
         return f"if you trust it, raise the limit: {self.variable}={needs or 2 * self.now()}"
 
 
@@ -105,18 +105,18 @@ LIMITS = (
 )  # fmt: skip
 
 HARMLESS_BYTES = 1 << 30
-"""Whatever its size when packed: every machine unpacks this in seconds."""
+"""Unpacking up to this many bytes takes seconds on any machine, so the size of the packed file does not matter."""
 _FREE_ENTRIES = 10_000
 _LEAST_ENTRY_BYTES = 10
-"""An entry of an archive with its name, packed with many alike, takes more bytes than this."""
+"""An archive entry with its name takes more bytes than this, even packed with many alike."""
 
 
 def most_unpacked(packed_bytes: int) -> int:
-    """Into how many bytes so many packed ones may grow."""
+    """The most bytes that `packed_bytes` of an archive may unpack into."""
     return max(HARMLESS_BYTES, ARCHIVE_RATIO.now() * packed_bytes)
 
 
 def most_entries(packed_bytes: int) -> int:
-    """How many files and folders an archive of so many bytes may hold; as many as the user says, if he does."""
+    """How many files and folders an archive of `packed_bytes` may hold; the user's value counts, where set."""
     most = ARCHIVE_ENTRIES.now()
     return min(most, _FREE_ENTRIES + packed_bytes // _LEAST_ENTRY_BYTES) if most == ARCHIVE_ENTRIES.most else most

@@ -1,4 +1,4 @@
-"""A message as a value: an identifier with typed arguments. Only faces make sentences of it; see `hermes.base.say`.
+"""A message as a value: an identifier with typed arguments. `hermes.base.say` makes sentences of messages.
 
 Declare a message as a function whose signature names its arguments and their types:
 
@@ -23,8 +23,8 @@ from typing import Annotated, Any, Literal, ParamSpec, get_args
 Kind = Literal[
     "ns", "bytes", "count", "number", "share", "rank", "ranks", "step", "steps", "name", "names", "message", "messages"
 ]  # fmt: skip
-"""What an argument is: a duration, a size, how many, a plain number, a part of one, ranks and steps by their numbers,
-text from outside or code that no language changes, or other messages."""
+"""Kinds of message arguments: durations, sizes, counts, plain numbers, shares, and numbers of ranks and steps. Other
+kinds are text from outside, code that no language changes, and messages."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Ns = Annotated[int, "ns"]
@@ -44,7 +44,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a message: its name, what it is, and its value."""
+    """One argument of a message: its name, its kind, and its value."""
 
     name: str
     kind: Kind
@@ -53,30 +53,30 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What Hermes says, before any language: which sentence, and what stands in it."""
+    """What Hermes says before a language is chosen: the identifier of a sentence, and the values that fill its gaps."""
 
     identifier: str
     arguments: tuple[Argument, ...] = ()
 
     def __getitem__(self, name: str) -> Any:
-        """The value of an argument; raises `KeyError` where the message has none of that name."""
+        """The value of an argument; raises `KeyError` if the message has no argument of that name."""
         for argument in self.arguments:
             if argument.name == name:
                 return argument.value
         raise KeyError(name)
 
     def __str__(self) -> str:
-        """The identifier and the values: no sentence, so that nobody looks into one."""
+        """The identifier and the values of the message, not its sentence: code must not search in sentences."""
         return f"{self.identifier}({', '.join(f'{one.name}={one.value!s}' for one in self.arguments)})"
 
 
 Text = Message | str
-"""What is said: a message, or a sentence that is not converted into one yet. `tools/sentences_left.py` lists these."""
+"""A message, or a sentence that is not converted into a message yet. `tools/sentences_left.py` lists such sentences."""
 Messages = Annotated[Iterable[Text], "messages"]
 
 
-def renamed(text: Text, turn: Callable[[str], str]) -> Text:
-    """The same with every text from outside turned into another one, such as paths that are shown in another way."""
+def with_texts_turned(text: Text, turn: Callable[[str], str]) -> Text:
+    """The same text with `turn` applied to every text from outside, such as paths that are shown in another way."""
     if isinstance(text, str):
         return turn(text)
     return Message(text.identifier, tuple(replace(one, value=_turned(one, turn)) for one in text.arguments))
@@ -87,13 +87,13 @@ def _turned(argument: Argument, turn: Callable[[str], str]) -> Any:
     if value is None or kind not in ("name", "names", "message", "messages"):
         return value
     if kind in ("names", "messages"):
-        return tuple(renamed(one, turn) for one in value)
-    return renamed(value, turn)
+        return tuple(with_texts_turned(one, turn) for one in value)
+    return with_texts_turned(value, turn)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A declared message: the kinds of its arguments by name, which of them may be absent, and when it is said."""
+    """A declared message: the kinds of its arguments by name, which arguments may be absent, and when it is said."""
 
     identifier: str
     kinds: Mapping[str, Kind]
@@ -106,15 +106,15 @@ _DECLARED: dict[str, Declared] = {}
 
 
 def declared() -> Mapping[str, Declared]:
-    """Every message that the modules imported so far declare, by its identifier."""
+    """Every message that the modules imported so far declare, by identifier."""
     return dict(_DECLARED)
 
 
 def message(identifier: str) -> Callable[[Callable[P, None]], Callable[P, Message]]:
-    """Declare a message: its arguments are those of the function below, which are given by name.
+    """Declare a message: its arguments are the keyword arguments of the decorated function.
 
-    Raises `TypeError` for an argument whose type is none of this module's, `ValueError` for an identifier that is
-    declared twice.
+    Raises `TypeError` for an argument whose type is not one of this module's kinds, and `ValueError` for an identifier
+    that is declared twice.
     """
 
     def made(function: Callable[P, None]) -> Callable[P, Message]:
@@ -142,7 +142,7 @@ def message(identifier: str) -> Callable[[Callable[P, None]], Callable[P, Messag
 
 
 def sentence(identifier: str) -> Message:
-    """Declare a message without arguments, and give it: `EVENTS = sentence("read.lost.events")`."""
+    """Declare a message without arguments and return it: `EVENTS = sentence("read.lost.events")`."""
     module = sys._getframe(1).f_globals["__name__"]
     _declare(Declared(identifier=identifier, kinds={}, optional=frozenset(), about="", module=module))
     return Message(identifier)
@@ -172,7 +172,7 @@ def _kind(identifier: str, name: str, hint: object) -> Kind | None:
 
 
 def _value(kind: Kind, value: Any) -> Any:
-    """The value as it is kept: whole numbers as such, several as a tuple."""
+    """The value as a message keeps it: whole numbers as `int`, several values as a tuple."""
     if value is None:
         return None
     if kind in ("ranks", "steps"):
@@ -185,7 +185,7 @@ def _value(kind: Kind, value: Any) -> Any:
 
 
 class Word(str, Enum):
-    """A closed list of words that are said by themselves, such as the leaves of the tree.
+    """A closed list of words that have sentences of their own in the catalogue, such as the leaves of the time tree.
 
     A member is said as the message `family.value`, where `family` is the name of its class in small letters.
     """
@@ -196,12 +196,12 @@ class Word(str, Enum):
         return Message(f"{type(self).__name__.lower()}.{self.value}")
 
     def aspect(self, name: str) -> Message:
-        """What a family says beside the word; it lists that in `messages` too."""
+        """A further message about this word; a family with aspects lists their messages in `messages` too."""
         return Message(f"{self.message.identifier}.{name}")
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """All that is said of the word; a family may add to the word itself."""
+        """All messages about this word; a subclass may add messages to the word's own."""
         return (self.message,)
 
     def __str__(self) -> str:

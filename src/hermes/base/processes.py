@@ -1,4 +1,4 @@
-"""What runs under a process, as Linux tells it, and how a child is started that ends with this process."""
+"""Lists the processes below a process, from Linux' `/proc`, and starts child processes that end with this one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class _Stat(NamedTuple):
-    """State, parent and session of a process."""
+    """The state, parent and session of a process."""
 
     state: str
     parent: int
@@ -22,23 +25,32 @@ _GONE = _Stat("X", 0, 0)
 _owned: set[int] = set()
 
 
-def begin(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a child in a session of its own: an interrupt of the terminal is for this process, with which it ends.
+def start_session(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a child in its own session: Ctrl-C reaches only this process, and the child ends with it.
 
-    Raises `OSError` as `subprocess.Popen` does, which takes these options.
+    The options are those of `subprocess.Popen`, whose `OSError` is raised too.
     """
     child = subprocess.Popen(command, start_new_session=True, **options)
     _owned.add(child.pid)
     return child
 
 
+async def begin_beside(command: Sequence[str], **options: Any) -> asyncio.subprocess.Process:
+    """Start a child like `start_session`, in asyncio, with the options of `asyncio.create_subprocess_exec`."""
+    import asyncio
+
+    child = await asyncio.create_subprocess_exec(*command, start_new_session=True, **options)
+    _owned.add(child.pid)
+    return child
+
+
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have, children before grandchildren."""
+    """The processes that a process has started, and their own child processes: children before grandchildren."""
     return _below(pid, _all())
 
 
-def under(pid: int) -> list[int]:
-    """Of those the ones in the session of the process, those that `begin` started, and everything below these."""
+def processes_below(pid: int) -> list[int]:
+    """The descendants of a process in its session, those that `start_session` started, and all processes below both."""
     table = _all()
     session = os.getsid(pid)
     ours = [one for one in _children(pid, table) if table[one].session == session or one in _owned]
@@ -46,7 +58,7 @@ def under(pid: int) -> list[int]:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs and holds files; one that nobody has waited for does not, once its last thread is gone."""
+    """Whether a process runs and holds files; a zombie does not, once its last thread is gone."""
     if _stat(str(pid)).state not in ("Z", "X"):
         return True
     with contextlib.suppress(OSError):
@@ -77,7 +89,7 @@ def _all() -> dict[int, _Stat]:
 
 def _stat(pid: str) -> _Stat:
     try:
-        # The name of the program, in brackets, may hold anything.
+        # The program's name, in brackets, may hold any character.
         told = Path("/proc", pid, "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
         return _Stat(told[0], int(told[1]), int(told[3]))
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""How likely a count is by chance alone."""
+"""Probabilities that chance alone gives a count: binomial tails, corrected for several comparisons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from math import atan, exp, lgamma, log, log1p, pi, sqrt
 def binomial_tail(hits: int, trials: int, chance: float) -> float:
     """The probability of at least `hits` of `trials` independent trials that succeed with `chance` each.
 
-    1 for no hits. By logarithms, so that thousands of trials neither overflow nor vanish before 1e-300.
+    The probability is 1 for no hits. The sum uses logarithms: thousands of trials neither overflow nor vanish before
+    1e-300.
     """
     if hits <= 0:
         return 1.0
@@ -25,15 +26,15 @@ def binomial_tail(hits: int, trials: int, chance: float) -> float:
 
 
 def among(p_value: float, candidates: int) -> float:
-    """The probability when the most striking of so many candidates was picked afterwards (Bonferroni)."""
+    """The probability corrected for picking the most striking of `candidates` afterwards (Bonferroni)."""
     return min(1.0, p_value * max(candidates, 1))
 
 
 def student_tail(t: float, freedom: int) -> float:
-    """The probability that Student's t with so many degrees of freedom is at least `t`; 1 without freedom.
+    """The probability that Student's t with `freedom` degrees of freedom is at least `t`; 1 without freedom.
 
-    By the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4; more than 201 degrees are taken as so many, which
-    errs upwards.
+    Uses the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4; more than 201 degrees are taken as 201, which
+    makes the probability too large.
     """
     if freedom < 1:
         return 1.0

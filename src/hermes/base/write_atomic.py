@@ -1,9 +1,9 @@
-"""Writes a file aside and puts it in its place whole: nobody reads half of it, and no link leads the writing astray.
+"""Writes a file to a draft and moves the complete draft into place: readers never see half a file.
 
-The draft lies in a new folder beside its place that only this user may enter, and is made there anew. So whoever may
-write that place too, as in a folder of a job that root looks at, can neither foresee nor swap it. Folders are held by
-descriptor: one that is moved away meanwhile is not looked up again by its name. A link in the file's place is replaced
-and never followed; a device, a pipe or a socket there is left alone, since others use it.
+The draft lies in a new folder beside the target that only this user may enter. Another user who may also write beside
+the target, as in a job's folder that root reads, can neither foresee nor swap the draft. Folders are held by
+descriptor, so a folder that is moved away meanwhile is not looked up again by name. A link at the target is replaced
+and never followed; a device, a pipe or a socket there is left alone, since other programs use it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from hermes.base.ending import when_told
+from hermes.base.end_on_signal import call_on_signal
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -25,16 +25,16 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @contextlib.contextmanager
 def write_atomic(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
-    """A file to write, with these permissions whatever the umask; it takes the place of `path` when the block ends.
+    """A file to write, with permissions `mode` whatever the umask; it replaces `path` when the block ends.
 
-    After an exception `path` is as it was. Raises `OSError`, also where something else than a file or a link is there.
+    After an exception `path` is unchanged. Raises `OSError`, also if `path` is neither a file nor a link.
     """
     with _beside(path) as (above, own):
         _check_place(path, above)
         descriptor = os.open(path.name, _NEW, 0o600, dir_fd=own)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                # Not this process' number: some file systems give all to one user, others root's to nobody.
+                # Not this process' owner: some file systems give every file to one user, or root's files to nobody.
                 if os.fstat(own).st_uid != os.fstat(descriptor).st_uid:
                     raise PermissionError(errno.EPERM, "another user changes the folder", str(path.parent))
                 yield file
@@ -56,7 +56,7 @@ def _check_place(path: Path, above: int) -> None:
 
 @contextlib.contextmanager
 def _beside(path: Path) -> Iterator[tuple[int, int]]:
-    """The folder of `path`, and a new one in it for this user alone, both open; the new one is gone afterwards."""
+    """The folder of `path` and a new folder in it for this user alone, both open; the new one is deleted at the end."""
     above = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     name = f".write-{secrets.token_hex(8)}"
     try:
@@ -64,7 +64,7 @@ def _beside(path: Path) -> Iterator[tuple[int, int]]:
         try:
             own = os.open(name, _FOLDER, dir_fd=above)
             try:
-                with when_told(lambda: _drop(path.name, name, above, own)):
+                with call_on_signal(lambda: _drop(path.name, name, above, own)):
                     yield above, own
             finally:
                 os.close(own)

@@ -1,4 +1,4 @@
-"""A workbook with plain cells, as Office Open XML: two dozen lines in the place of a dependency."""
+"""Writes a workbook with plain cells as Office Open XML, without a dependency."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
 
 Cell = str | int | float | None
-"""None is an empty cell."""
+"""A cell of a sheet: a text, a number, or None for an empty cell."""
 
 
 def workbook(sheets: Mapping[str, Sequence[Sequence[Cell]]]) -> bytes:
-    """The file; rows that a sheet has no room for are left out."""
+    """The bytes of the workbook file; rows beyond the most that a sheet can hold are left out."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
         names = list(sheets)

@@ -1,4 +1,4 @@
-"""The command line: one module a command; heavy imports happen inside the command that needs them."""
+"""The command line: one module for each command; heavy imports happen inside the command that needs them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import os
 import sys
 from typing import NoReturn
 
-from hermes.base import ending
+from hermes.base import end_on_signal
 
 
 def main() -> None:
-    """Run `hermes`. An error is printed as a message; the exit codes of `docs/cli.md` tell which kind it was."""
+    """Run `hermes`. An error is printed as a message; the exit code tells its kind, as `docs/cli.md` lists."""
     if sys.argv[1:2] == ["run"]:
-        from hermes.inside.launch import begin
+        from hermes.inside.launch import become_command
 
-        # It becomes the command, and comes back only where a word is wrong or help is asked for.
-        begin.main(sys.argv[2:])
-    from hermes.cli.exits import Exit
+        # `begin.main` becomes the command, and returns only for a wrong word or a request for help.
+        become_command.main(sys.argv[2:])
+    from hermes.cli.exit_codes import Exit
 
     try:
         try:
@@ -27,7 +27,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # `hermes … | head` closed the pipe: nothing more to say.
+        # `hermes … | head` closed the pipe: nothing is left to print.
         sys.stderr.close()
         code = int(Exit.PIPE_CLOSED)
     except Exception as error:  # noqa: BLE001 - an exception is no answer, whichever it is
@@ -37,14 +37,14 @@ def main() -> None:
 
 
 def _run() -> int:
-    """The command's exit code, where it did not raise `SystemExit` itself."""
+    """Run the command and return its exit code; a command may also raise `SystemExit`."""
     import click
 
     from hermes.cli.app import app
-    from hermes.cli.exits import Exit
+    from hermes.cli.exit_codes import Exit
 
     try:
-        # Not by click's `main`, which ends with 1 where nobody reads the answer any more.
+        # Not by click's `main`, which ends with 1 when the reader of the answer has stopped.
         with app.make_context("hermes", sys.argv[1:]) as context:
             app.invoke(context)
     except click.exceptions.Exit as ended:
@@ -56,11 +56,11 @@ def _run() -> int:
 
 
 def _show(error: Exception) -> int:
-    """Print what went wrong; the exit code that tells its kind."""
-    from hermes.base.defects import VARIABLE, Defect, no_memory
+    """Print an error; returns the exit code of its kind."""
+    from hermes.base.defect_reports import VARIABLE, Defect, no_memory
     from hermes.base.errors import HermesError
-    from hermes.cli.exits import Exit
-    from hermes.cli.show import show_error, show_lines
+    from hermes.cli.exit_codes import Exit
+    from hermes.cli.print_output import show_error, show_lines
 
     if isinstance(error, HermesError):
         show_error(error)
@@ -70,7 +70,7 @@ def _show(error: Exception) -> int:
         return Exit.UNUSABLE
     if isinstance(error, OSError):
         _show_refused(error)
-        # What could not be written would be tried again at the end.
+        # Output that could not be written would be tried again at the end.
         with contextlib.suppress(OSError):
             sys.stdout.close()
         return Exit.UNUSABLE
@@ -82,9 +82,9 @@ def _show(error: Exception) -> int:
 
 
 def _show_refused(error: OSError) -> None:
-    """Print what the system refused: the output has no file's name."""
+    """Print that the system refused the output, which has no file name."""
     from hermes.base.errors import HermesError
-    from hermes.cli.show import show_error
+    from hermes.cli.print_output import show_error
 
     full = error.filename is None or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     hint = "free disk space, or print elsewhere" if full else "check the path, and that you may use it"
@@ -93,15 +93,15 @@ def _show_refused(error: OSError) -> None:
 
 
 def command() -> NoReturn:
-    """The command `hermes`: `main` in a process of its own.
+    """The command `hermes`: runs `main` as a process of its own.
 
-    The process ends without the interpreter's teardown, which takes a tenth of a second to free, piece by piece, memory
-    that the system takes back at once. What this process allocates is columns, not cycles: the collector looks for
-    these less often. Threads hand the interpreter over sooner than they would by default (5 ms), so that hashing and
-    queries do not wait for an import or a loop.
+    The process ends without the interpreter's teardown, which takes a tenth of a second to free memory that the system
+    takes back at once. The process allocates columns and few reference cycles, so the garbage collector runs less
+    often. Threads release the interpreter sooner than by default (5 ms). Hashing and queries then do not wait for an
+    import or a loop.
     """
     if sys.argv[1:2] != ["run"]:
-        ending.arm()
+        end_on_signal.end_process_on_signal()
     _stand_in_for_closed()
     gc.set_threshold(100_000, 50, 50)
     sys.setswitchinterval(0.0002)
@@ -111,7 +111,7 @@ def command() -> NoReturn:
     except SystemExit as ended:
         code = ended.code or 0
     except KeyboardInterrupt:
-        ending.interrupted()
+        end_on_signal.interrupted()
     if not isinstance(code, int):
         sys.exit(str(code))
     for stream in (sys.stdout, sys.stderr):
@@ -121,7 +121,7 @@ def command() -> NoReturn:
 
 
 def _stand_in_for_closed() -> None:
-    """Open streams that were closed as this was started, and let any text through, in ASCII too."""
+    """Open standard streams that were closed at the start, and let any text through, in ASCII too."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - until the process ends

@@ -1,4 +1,4 @@
-"""`hermes affinity`: which cores each rank should run on."""
+"""`hermes affinity`: plans which cores each rank should run on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from hermes.cli import options
-from hermes.cli.exits import Exit, ends, leave
-from hermes.cli.show import show_document
+from hermes.cli import shared_options
+from hermes.cli.exit_codes import Exit, ends, leave
+from hermes.cli.print_output import show_document
 
 
 @ends({Exit.NO: "a thread was not moved", Exit.UNUSABLE: "there is no device, or no process to move"})
@@ -17,10 +17,14 @@ from hermes.cli.show import show_document
 @click.option("--apply", "do_apply", is_flag=True, help="Move every thread of the ranks to their cores now.")
 @click.option("--restore", "do_restore", is_flag=True, help="Give the threads the cores that they had before.")
 @click.option(
-    "--pid", "pids", multiple=True, metavar="DEVICE=PID", help="The process of a device; else the tools say it."
+    "--pid",
+    "pids",
+    multiple=True,
+    metavar="DEVICE=PID",
+    help="Process of a device, if the vendor's tool does not name it.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="What to print.")
-@options.lang
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the output.")
+@shared_options.lang
 def run(do_apply: bool, do_restore: bool, pids: tuple[str, ...], form: str, lang: str | None) -> None:
     """Plan the cores of each rank from npu-smi or nvidia-smi, NUMA nodes, SMT and cgroup limits.
 

@@ -1,4 +1,4 @@
-"""`hermes analyze`: profiles in, the answer out."""
+"""`hermes analyze`: reads profiles and prints what bounds the step."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hermes.base.errors import HermesError, InputError
-from hermes.cli import options
-from hermes.cli.exits import Exit, ends, leave
-from hermes.cli.show import show_data
+from hermes.base.errors import InputError
+from hermes.cli import shared_options
+from hermes.cli.exit_codes import Exit, ends, leave
+from hermes.cli.print_output import show_data, write_files
 
 if TYPE_CHECKING:
     from hermes.model.report import Report
 
 
 class Format(str, enum.Enum):
-    """What is printed."""
+    """The output formats of `hermes analyze`."""
 
     TEXT = "text"
     JSON = "json"
@@ -30,35 +30,35 @@ class Format(str, enum.Enum):
 
 @ends({Exit.PARTLY: "with --strict: the input is damaged or doubtful"})
 @click.command("analyze")
-@options.profiles
+@shared_options.profiles
 @click.option(
     "--format",
     "form",
     type=click.Choice(Format, case_sensitive=False),
     default=Format.TEXT,
-    help="What to print; a spreadsheet (xlsx) goes into the folder of -o, or by > into a file.",
+    help="Format of the output; a spreadsheet (xlsx) goes into the folder of -o, or by > into a file.",
 )
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write report.html and report.json into.")
-@options.capture
+@shared_options.capture
 @click.option("--ranks", default="", metavar="LIST", help="Only these ranks, such as 0,4-7.")
 @click.option("--steps", default="", metavar="LIST", help="Only these steps, such as 50-52.")
 @click.option(
     "--engine",
     default="",
     metavar="NAME",
-    help="Who works on the ranks: serial, processes (from four ranks on), ray, or ray://HOST:PORT.",
+    help="Engine that reads the ranks: serial, processes (from four ranks on), ray, or ray://HOST:PORT.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
-    help="How many processes of one thread, or threads of this one; the cores else.",
+    help="Number of single-threaded processes, or of threads of this process; by default one a core.",
 )
 @click.option(
     "--lang",
     type=click.Choice(["en", "zh"]),
-    help="Language of the text and of report.html; that of the locale without it.",
+    help="Language of the text and of report.html; by default the locale's.",
 )
-@click.option("--open", "opens", is_flag=True, help="Then show it in the browser, as `hermes serve` does.")
+@click.option("--open", "opens", is_flag=True, help="Show the report in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
 def run(
     paths: tuple[Path | str, ...],
@@ -75,7 +75,7 @@ def run(
     strict: bool,
 ) -> None:
     """Break down every step of every rank, rank the losses, and say what bounds the step."""
-    from hermes.cli.show import load_profiles, refuse_inside
+    from hermes.cli.print_output import load_profiles, refuse_inside
 
     if form is Format.XLSX and not out and sys.stdout.isatty():
         raise InputError("a spreadsheet is no text for a terminal", where="--format xlsx", hint="add -o FOLDER")
@@ -88,7 +88,7 @@ def run(
 
     from hermes.profiles.api import engine_of
 
-    only, kept = options.numbers("--ranks", ranks), options.numbers("--steps", steps)
+    only, kept = shared_options.numbers("--ranks", ranks), shared_options.numbers("--steps", steps)
     with engine_of(engine, jobs) as chosen:
         loaded = load_profiles(
             paths, capture, meanwhile=_import_the_rest, engine=chosen, ranks=only, steps=kept, lacks="in the answer"
@@ -96,11 +96,11 @@ def run(
         from hermes.profiles.api import analyze
 
         report = analyze(loaded, engine=chosen)
-    from hermes.report.chinese import language
-    from hermes.report.told import teller
+    from hermes.report.chinese_sentences import language
+    from hermes.report.localized_texts import teller
 
     spoken = lang or language()
-    written = _write(report, out, spoken, sheets=form is Format.XLSX) if out else []
+    written = write_report(report, out, spoken, sheets=form is Format.XLSX) if out else []
     if form is Format.TEXT or (form is Format.XLSX and out):
         from rich.console import Console
 
@@ -129,7 +129,8 @@ def run(
 
 
 def _import_the_rest() -> None:
-    """Load what comes after the reading; what fails here fails again where it is needed, and says so there."""
+    """Import modules needed after the reading; a failed import fails again where it is needed, and is reported
+    there."""
     with contextlib.suppress(ImportError):
         from hermes.base import say
         from hermes.profiles.api import prepare
@@ -143,7 +144,8 @@ def _import_the_rest() -> None:
         import hermes.report.text  # noqa: F401 - so is this
 
 
-def _write(report: Report, out: Path, language: str, *, sheets: bool) -> list[str]:
+def write_report(report: Report, out: Path, language: str, *, sheets: bool = False) -> list[str]:
+    """Write the report into a folder; returns the paths of the files. Raises `HermesError` if that is not possible."""
     from hermes.report.html import render_html
     from hermes.report.report_json import to_json
 
@@ -152,16 +154,4 @@ def _write(report: Report, out: Path, language: str, *, sheets: bool) -> list[st
         from hermes.report.spreadsheet import spreadsheet
 
         files["report.xlsx"] = spreadsheet(report, language)
-    written: list[str] = []
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (out / name).write_bytes(content)
-            written.append(str(out / name))
-    except OSError as refused:
-        raise HermesError(
-            f"the report cannot be written ({refused.strerror})",
-            where=str(refused.filename or out),
-            hint="give -o another folder",
-        ) from refused
-    return written
+    return write_files(files, out)

@@ -1,4 +1,4 @@
-"""Puts the commands together."""
+"""Assembles the command `hermes` from its subcommands."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hermes.cli import (
     analyze,
     cache,
     cases,
+    chips,
     compare,
     detect,
     explain,
@@ -23,6 +24,7 @@ from hermes.cli import (
     schema,
     serve,
     sql,
+    stacks,
     thresholds,
     watch,
     whatif,
@@ -32,7 +34,7 @@ from hermes.version import __version__
 
 @click.group(no_args_is_help=True, context_settings={"max_content_width": 120})
 @click.version_option(__version__, prog_name="hermes", message="%(prog)s %(version)s", help="Print the version.")
-@click.help_option(help="Print this.")
+@click.help_option(help="Print this help.")
 def app() -> None:
     """Finds what bounds an AI training step, from the profiles you already have."""
 
@@ -50,10 +52,12 @@ for _command in (
     explain.rules,
     explain.run,
     cases.run,
+    chips.run,
     cache.run,
     run.run,
     profile.run,
     watch.run,
+    stacks.run,
     thresholds.run,
     detect.run,
     exporter.run,

@@ -1,17 +1,17 @@
-"""`hermes cache`: see and clear what Hermes keeps of profiles it has read."""
+"""`hermes cache`: shows and clears the cache of profiles that Hermes has read."""
 
 from __future__ import annotations
 
 import click
 
-from hermes.cli.show import show_line
+from hermes.cli.print_output import show_line
 
 
 @click.command("cache")
-@click.option("--clear", is_flag=True, help="Remove all entries.")
+@click.option("--clear", is_flag=True, help="Remove all entries of the cache.")
 def run(*, clear: bool) -> None:
     """Show where the cache is, what is in it and how large it is."""
-    from hermes.cli.show import open_cache, plain
+    from hermes.cli.print_output import open_cache, plain
 
     cache = open_cache()
     if clear:

@@ -1,4 +1,4 @@
-"""`hermes cases`: causes of slow training that are known, how each shows, and what cures it."""
+"""`hermes cases`: lists known causes of slow training, with symptoms and cures."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.base.errors import QueryError
-from hermes.cli import messages, options
-from hermes.cli.show import show_lines
+from hermes.cli import messages, shared_options
+from hermes.cli.print_output import show_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ _OFFERED = 5
 
 
 class Layer(str, enum.Enum):
-    """What a cause belongs to."""
+    """The layer of a training that a cause belongs to."""
 
     IO = "io"
     CPU = "cpu"
@@ -34,18 +34,18 @@ class Layer(str, enum.Enum):
 
 @click.command("cases")
 @click.argument("search", nargs=-1, metavar="SEARCH…",
-                help="Words that an entry must have, or an id such as IO-01; all entries without it.")  # fmt: skip
-@click.option("--layer", type=click.Choice(Layer, case_sensitive=False), help="Only this layer.")
-@options.lang
+                help="Words that a cause must contain, or an id such as IO-01; by default all causes.")  # fmt: skip
+@click.option("--layer", type=click.Choice(Layer, case_sensitive=False), help="Only causes of this layer.")
+@shared_options.lang
 def run(search: tuple[str, ...], layer: Layer | None, lang: str | None) -> None:
     """List the known causes of slow training, or print one with its symptoms, cure and source."""
     from hermes.knowledge import cases
 
-    tell = options.teller(lang)
+    tell = shared_options.teller(lang)
     exact = cases.case(search[0]) if len(search) == 1 else None
     among: Sequence[Case] = cases.cases_of(layer.value) if layer else cases.cases()
     found = [exact] if exact is not None else cases.find(search, among)
-    if not found and options.language(lang) == "zh":
+    if not found and shared_options.language(lang) == "zh":
         found = cases.find(search, map(cases.in_chinese, among))
     if not found:
         raise QueryError(messages.no_case(words=search), hint=_instead(search, among))
@@ -56,8 +56,8 @@ def run(search: tuple[str, ...], layer: Layer | None, lang: str | None) -> None:
 
 
 def _instead(search: Sequence[str], among: Sequence[Case]) -> Message:
-    """Cases that have one of the words; else an id that is like the first."""
-    from hermes.base.closest import closest
+    """Cases that have one of the words; else an id that is similar to the first word."""
+    from hermes.base.closest_names import closest
     from hermes.knowledge import cases
 
     some = [one.id for word in search for one in cases.find([word], among)]
@@ -67,8 +67,8 @@ def _instead(search: Sequence[str], among: Sequence[Case]) -> Message:
 
 
 def page(case: Case, lang: str | None = "en") -> str:
-    """All that is known of one cause, as text."""
-    tell = options.teller(lang)
+    """The full description of one cause, as text."""
+    tell = shared_options.teller(lang)
     case = _told(case, lang)
     lead = tell("A lead, to be checked before it is relied on")
     parts = [
@@ -90,15 +90,15 @@ def page(case: Case, lang: str | None = "en") -> str:
 
 
 def listed(found: Sequence[Case], lang: str | None) -> list[str]:
-    """A line for each: its id, its cause, and whether it is a lead."""
-    lead = options.teller(lang)("lead")
+    """A line for each cause: its id, its title, and whether it is a lead."""
+    lead = shared_options.teller(lang)("lead")
     return [f"{one.id:<7} {_told(one, lang).cause}{f'  ({lead})' if one.is_lead else ''}" for one in found]
 
 
 def _told(case: Case, lang: str | None) -> Case:
     from hermes.knowledge import cases
 
-    return cases.in_chinese(case) if options.language(lang) == "zh" else case
+    return cases.in_chinese(case) if shared_options.language(lang) == "zh" else case
 
 
 def _bullets(title: str, lines: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""`hermes compare`: what changed from one run to another."""
+"""`hermes compare`: finds what changed from one run to another."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import click
 
-from hermes.cli import options
-from hermes.cli.exits import Exit, ends, leave
-from hermes.cli.show import show_data, show_lines
+from hermes.cli import shared_options
+from hermes.cli.exit_codes import Exit, ends, leave
+from hermes.cli.print_output import show_data, show_lines
 
 
 class Format(str, enum.Enum):
-    """What is printed."""
+    """The output formats of `hermes compare`."""
 
     TEXT = "text"
     JSON = "json"
 
 
-class By(str, enum.Enum):
-    """What stands side by side."""
+class ComparedBy(str, enum.Enum):
+    """The parts of two runs that are shown side by side."""
 
     RANK = "rank"
     STEP = "step"
@@ -34,56 +34,66 @@ class By(str, enum.Enum):
     }
 )
 @click.command("compare")
-@click.argument("before", type=options.Place(), help="The run before: a folder or file with profiles, or a URL.")
-@click.argument("after", type=options.Place(), help="The run after.")
-@click.option(
-    "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
+@click.argument(
+    "before", type=shared_options.PathOrUrl(), help="The run before: a folder or file with profiles, or a URL."
+)
+@click.argument(
+    "after", type=shared_options.PathOrUrl(), help="The run after: a folder or file with profiles, or a URL."
 )
 @click.option(
-    "--by", type=click.Choice(By, case_sensitive=False), help="Both runs side by side: each rank, or each step of each."
+    "--format",
+    "form",
+    type=click.Choice(Format, case_sensitive=False),
+    default=Format.TEXT,
+    help="Format of the output.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(ComparedBy, case_sensitive=False),
+    help="Show both runs side by side: each rank, or each step of each rank.",
 )
 @click.option(
     "--ranks",
     default="",
     metavar="LIST[:LIST]",
-    help="Only these ranks, such as 0,4-7; 3:0 holds rank 3 of BEFORE against rank 0 of AFTER.",
+    help="Only these ranks, such as 0,4-7; 3:0 compares rank 3 of BEFORE with rank 0 of AFTER.",
 )
 @click.option(
     "--steps",
     default="",
     metavar="LIST[:LIST]",
-    help="Only these steps, such as 50-52; 50-52:90-92 holds those of BEFORE against as many others of AFTER.",
+    help="Only these steps, such as 50-52; 50-52:90-92 compares steps 50-52 of BEFORE with steps 90-92 of AFTER.",
 )
-@options.capture
-@options.lang
+@shared_options.capture
+@shared_options.lang
 def run(
-    before: Path | str, after: Path | str, form: Format, by: By | None, ranks: str, steps: str, capture: str,
+    before: Path | str, after: Path | str, form: Format, by: ComparedBy | None, ranks: str, steps: str, capture: str,
     lang: str | None,
 ) -> None:  # fmt: skip
     """Say whether a run is as fast as one before it, and what changed: parts of the step, operators, findings, more.
 
-    Only runs that share all ranks, steps, kinds of data and operators are called as fast as each other, slower or
-    faster: anything else says first what was not compared.
+    A run is called as fast, slower or faster only if both runs share all ranks, steps, kinds of data and operators.
+    Otherwise the answer first says what was not compared.
     """
-    from hermes.cli.show import load_profiles
+    from hermes.cli.print_output import load_profiles
 
     chosen = zip((before, after), _both("--ranks", ranks), _both("--steps", steps), strict=True)
     loaded = [
         load_profiles([path], capture, ranks=own, steps=when, lacks="in the answer") for path, own, when in chosen
     ]
     from hermes.profiles.api import analyze, compared
-    from hermes.report.compare import comparison_document, comparison_lines
+    from hermes.report.comparison_output import comparison_document, comparison_lines
 
     first, second = ((one, analyze(one)) for one in loaded)
     found = compared(first, second, by.value if by else "", ranks="in order" if ":" in ranks else "by number")
     if form is Format.JSON:
         show_data(json.dumps(comparison_document(found), ensure_ascii=False, allow_nan=False, indent=1))
     else:
-        show_lines("\n".join(comparison_lines(found, options.teller(lang))))
+        show_lines("\n".join(comparison_lines(found, shared_options.teller(lang))))
     leave(Exit.DONE if found.holds else Exit.NO)
 
 
 def _both(option: str, text: str) -> tuple[frozenset[int] | None, frozenset[int] | None]:
-    """`LIST[:LIST]` as the numbers for each run: the same, where one list is given."""
+    """The numbers in `LIST[:LIST]` for each run; one list counts for both runs."""
     first, _, other = text.partition(":")
-    return options.numbers(option, first), options.numbers(option, other or first)
+    return shared_options.numbers(option, first), shared_options.numbers(option, other or first)

@@ -1,33 +1,33 @@
-"""`hermes rules` and `hermes explain`: what Hermes looks for, and why."""
+"""`hermes rules` and `hermes explain`: list the rules, and print the page of a rule."""
 
 from __future__ import annotations
 
 import click
 
 from hermes.base.errors import QueryError
-from hermes.cli import options
-from hermes.cli.show import show_line, show_lines
+from hermes.cli import shared_options
+from hermes.cli.print_output import show_line, show_lines
 
 
 @click.command("rules")
-@options.lang
+@shared_options.lang
 def rules(lang: str | None) -> None:
-    """List the rules."""
+    """List the rules by which Hermes finds causes of slow steps."""
     from hermes.profiles.api import ALL, page_of
 
-    language = options.language(lang)
+    language = shared_options.language(lang)
     for rule in ALL:
         show_line(f"{rule.code}  {page_of(rule, language).splitlines()[0]}")
 
 
 @click.command("explain")
 @click.argument("code", help="Code of a finding, such as COM001.")
-@options.lang
+@shared_options.lang
 def run(code: str, lang: str | None) -> None:
-    """Print the page of a rule, and the known causes that it may point to."""
+    """Print the page of a rule, and the known causes for its findings."""
     from hermes.profiles.api import ALL, page_of
 
-    tell, language = options.teller(lang), options.language(lang)
+    tell, language = shared_options.teller(lang), shared_options.language(lang)
     for rule in ALL:
         if rule.code == code.upper():
             show_lines(f"{rule.code}\n\n{page_of(rule, language)}")

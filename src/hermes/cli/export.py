@@ -1,4 +1,4 @@
-"""`hermes export`: the timeline of an input, for Perfetto."""
+"""`hermes export`: writes the timeline of an input, for Perfetto."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.base.errors import HermesError, InputError
-from hermes.cli import options
-from hermes.cli.show import show_line
+from hermes.cli import shared_options
+from hermes.cli.print_output import show_line
 
 if TYPE_CHECKING:
-    from hermes.profiles.api import Cut
+    from hermes.profiles.api import TimelineCut
 
 _WINDOW = re.compile(r"(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)")
 
 
 @click.command("export")
-@options.profiles
+@shared_options.profiles
 @click.option("--perfetto", "out", required=True, type=click.Path(path_type=Path), metavar="OUT",
               help="File to write; open it at https://ui.perfetto.dev.")  # fmt: skip
 @click.option("--ranks", default="", help="Only these ranks, such as 0,4-7.")
 @click.option("--steps", default="", help="Only these steps, such as 50-52.")
-@click.option("--window", default="", help="Only this stretch, in ms from the first event, such as 120.5-180.")
-@options.capture
-@options.lang
+@click.option("--window", default="", help="Only this stretch of time, in ms from the first event, such as 120.5-180.")
+@shared_options.capture
+@shared_options.lang
 def run(
     paths: tuple[Path, ...], out: Path, ranks: str, steps: str, window: str, capture: str, lang: str | None
 ) -> None:
     """Write the timeline of all ranks on one clock, with the critical path, for the Perfetto UI."""
-    from hermes.cli.show import load_profiles, refuse_inside, show_error
+    from hermes.cli.print_output import load_profiles, refuse_inside, show_error
 
     refuse_inside(out.parent, paths, "the timeline")
     cut = _cut(ranks, steps, window)
@@ -44,7 +44,7 @@ def run(
         show_error(HermesError(lack))
     try:
         with out.open("wb") as file:
-            count = write_timeline(shown.lanes, shown.curves, file, say=options.teller(lang))
+            count = write_timeline(shown.lanes, shown.curves, file, say=shared_options.teller(lang))
     except OSError as refused:
         raise HermesError(
             f"the timeline cannot be written ({refused.strerror})", where=str(out), hint="give --perfetto another file"
@@ -52,11 +52,13 @@ def run(
     show_line(f"{out}: {count} events, {out.stat().st_size / 1e6:.1f} MB")
 
 
-def _cut(ranks: str, steps: str, window: str) -> Cut:
-    from hermes.profiles.api import Cut
+def _cut(ranks: str, steps: str, window: str) -> TimelineCut:
+    from hermes.profiles.api import TimelineCut
 
-    return Cut(
-        ranks=options.numbers("--ranks", ranks), steps=options.numbers("--steps", steps), window_ns=_window(window)
+    return TimelineCut(
+        ranks=shared_options.numbers("--ranks", ranks),
+        steps=shared_options.numbers("--steps", steps),
+        window_ns=_window(window),
     )
 
 

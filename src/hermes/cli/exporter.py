@@ -1,4 +1,4 @@
-"""`hermes exporter`: what this host's jobs, its network and its devices do, for Prometheus and OpenTelemetry."""
+"""`hermes exporter`: serves metrics of this host's jobs, network and devices, for Prometheus and OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hermes.base.ending import cleared
-from hermes.cli import options
-from hermes.cli.show import few_arenas, show_data, show_line
+from hermes.base.end_on_signal import clear_at_end
+from hermes.cli import shared_options
+from hermes.cli.print_output import few_arenas, show_data, show_line
 
 if TYPE_CHECKING:
     from hermes.base.message import Text
@@ -22,43 +22,45 @@ if TYPE_CHECKING:
 
 @click.command("exporter")
 @click.option("--listen", default="127.0.0.1:8656", metavar="ADDRESS",
-              help="Where to answer, by number: HOST:PORT. Beyond this host only with TLS.")  # fmt: skip
+              help="Listen address HOST:PORT, with a numeric host. Other hosts can connect only with TLS.")  # fmt: skip
 @click.option("--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="Certificate of this host (PEM).")
-@click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key (PEM).")
+@click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Key of the certificate (PEM).")
 @click.option("--tls-client-ca", type=click.Path(path_type=Path, dir_okay=False),
-              help="The authority whose clients may ask (PEM).")  # fmt: skip
+              help="Authority that signs the clients' certificates (PEM).")  # fmt: skip
 @click.option("--user", "users", multiple=True, metavar="NAME",
               help="Also show jobs of this user, as root's policy allows; may be given several times.")  # fmt: skip
 @click.option("--once", is_flag=True, help="Print the metrics once, and end.")
-@click.option("--no-devices", is_flag=True, help="Do not run the tools of device makers.")
-@click.option("--commands", is_flag=True, help="Tell command lines of jobs, too; they may hold paths and secrets.")
+@click.option("--no-devices", is_flag=True, help="Do not run the tools of device vendors.")
+@click.option(
+    "--commands", is_flag=True, help="Export the command lines of jobs, too; they may hold paths and secrets."
+)
 @click.option("--peak-tflops", type=float, help="Peak of one device in TFLOP/s, for MFU.")
 @click.option("--otlp", default="", metavar="URL",
               help="Also push to this collector: http(s)://HOST:4318 or grpc(s)://HOST:4317.")  # fmt: skip
 @click.option("--otlp-plain", is_flag=True, help="Allow unencrypted addresses of other hosts for --otlp.")
-@options.lang
+@shared_options.lang
 def run(
     listen: str, tls_cert: Path | None, tls_key: Path | None, tls_client_ca: Path | None, users: tuple[str, ...],
     peak_tflops: float | None, otlp: str, lang: str | None, *, once: bool, no_devices: bool, commands: bool,
     otlp_plain: bool,
 ) -> None:  # fmt: skip
-    """Serve the metrics of this host at /metrics: its jobs, itself and its devices.
+    """Serve the metrics of this host at /metrics: its jobs, the host itself and its devices.
 
-    It looks at jobs of this account, captures nothing and changes nothing. Without options only this host can ask. Ends
-    with an interrupt.
+    The exporter reads jobs of this account, captures nothing and changes nothing. By default only this host can
+    connect. The command ends with an interrupt.
     """
     from hermes.fleet.api import Exporter
 
     few_arenas()
-    # A library for linear algebra would start threads, for which there is no work here.
+    # A library for linear algebra would start threads, which have no work here.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    language = options.language(lang)
+    language = shared_options.language(lang)
     exporter = Exporter(
         os.environ, root=Path("/"), users=users, peak_flops=peak_tflops * 1e12 if peak_tflops else None,
         commands=commands, say=_nothing,
     )  # fmt: skip
     with ExitStack() as closing:
-        closing.enter_context(cleared(exporter.close))
+        closing.enter_context(clear_at_end(exporter.close))
         if once:
             _print(exporter, devices=not no_devices)
         else:
@@ -86,7 +88,7 @@ def _listen(
 
     where = address.read_address(listen)
     server = Server(where, exporter, address.tls(where, *files))
-    closing.enter_context(cleared(server.socket.close))
+    closing.enter_context(clear_at_end(server.socket.close))
     served(server)
     scheme = "https" if server.encrypted else "http"
     host = f"[{where.host}]" if ":" in where.host else where.host
@@ -98,14 +100,14 @@ def _push(exporter: Exporter, closing: ExitStack, otlp: str, *, plain: bool) -> 
     from hermes.jobs.api import metrics
 
     push = Push(exporter, otlp, plain=plain, period_s=metrics.PERIOD_S)
-    closing.enter_context(cleared(push.close))
+    closing.enter_context(clear_at_end(push.close))
 
 
 def _look(exporter: Exporter, *, devices: bool) -> None:
     from hermes.fleet.api import DEVICES_S, LOOK_S
 
     if devices:
-        # A tool that hangs must keep no look at jobs waiting.
+        # A tool that hangs must not delay a look at jobs.
         threading.Thread(target=_look_at_devices, args=(exporter, DEVICES_S), daemon=True).start()
     while True:
         exporter.look()
@@ -119,4 +121,4 @@ def _look_at_devices(exporter: Exporter, period_s: float) -> None:
 
 
 def _nothing(_text: Text) -> None:
-    """The numbers say it: an alarm is a counter, and who watches the job says why."""
+    """Print nothing: an alarm is a counter in the metrics, and the job's watcher says why."""

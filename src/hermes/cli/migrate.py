@@ -1,4 +1,4 @@
-"""`hermes migrate`: from CUDA code to a program that runs on Ascend."""
+"""`hermes migrate`: moves CUDA code to Ascend."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hermes.cli import options
-from hermes.cli.exits import Exit, ends, leave
-from hermes.cli.show import show_data, show_document
+from hermes.cli import shared_options
+from hermes.cli.exit_codes import Exit, ends, leave
+from hermes.cli.print_output import show_data, show_document
 
 if TYPE_CHECKING:
     from hermes.migrate.api import Target
@@ -28,7 +28,7 @@ def _target_options(command: Callable[..., None]) -> Callable[..., None]:
         "--torch",
         "version",
         default="2.13.0",
-        help="Torch version to hold APIs against: 2.7.1, 2.11.0, 2.12.0, 2.13.0.",
+        help="Torch version to compare APIs with: 2.7.1, 2.11.0, 2.12.0, 2.13.0.",
     )(command)
     return click.option("--chip", default="A2", help="Family of chips: A2, A3, 950.")(command)
 
@@ -42,14 +42,14 @@ def _target(version: str, chip: str) -> Target:
 
 @click.group("migrate", no_args_is_help=True)
 def run() -> None:
-    """Take a CUDA program to Ascend: scan what it needs, convert it, verify it without an NPU."""
+    """Move a CUDA program to Ascend: scan its needs, convert the code, verify it without an NPU."""
 
 
 @ends(
     {
-        Exit.DONE: "every file was checked, and convert does all that is to do",
+        Exit.DONE: "every file was checked, and convert does all the work",
         Exit.NO: "work is left, or a file was not checked",
-        Exit.UNUSABLE: "there is no program of torch",
+        Exit.UNUSABLE: "there is no torch program",
     }
 )
 @run.command("scan")
@@ -57,20 +57,20 @@ def run() -> None:
 @_target_options
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "html", "xlsx", "sarif"]), default="text",
-    help="What to print.",
+    help="Format of the output.",
 )  # fmt: skip
-@click.option("-o", "out", type=_PATH, help="Write it to this file.")
+@click.option("-o", "out", type=_PATH, help="Write the output to this file.")
 @click.option("--all", "everything", is_flag=True, help="Print every finding.")
-@options.lang
+@shared_options.lang
 def scan(path: Path, version: str, chip: str, form: str, out: Path | None, everything: bool, lang: str | None) -> None:
-    """Say whether the program in PATH can move to Ascend, how much work it is, and what stands in the way.
+    """Say whether the program in PATH can move to Ascend, how much work the move is, and what stands in the way.
 
     Reads Python, notebooks, shell, containers, YAML, TOML, JSON, requirements, C++ and CUDA; runs and changes nothing.
     """
     from hermes.migrate import api
 
     found = api.scan(path, _target(version, chip))
-    # A page shows the diffs too.
+    # An HTML page shows the diffs too.
     change = api.convert(path, found.target, api.Style.NATIVE) if form == "html" else None
     document = api.scan_document(found, change)
     if form == "sarif":
@@ -94,33 +94,33 @@ def _sarif(document: Document, out: Path | None) -> None:
 @ends(
     {
         Exit.DONE: "every file was read",
-        Exit.NO: "one was not; with --check also: CUDA-only code is left",
-        Exit.UNUSABLE: "there is no program of torch, or it cannot be written",
+        Exit.NO: "a file was not read; with --check also: CUDA-only code is left",
+        Exit.UNUSABLE: "there is no torch program, or the output cannot be written",
     }
 )
 @run.command("convert")
 @click.argument("path", metavar="PATH", type=_PATH)
 @click.option("-o", "out", type=_PATH, help="Write the converted tree to this new folder.")
 @click.option(
-    "--diff", "as_diff", is_flag=True, help="Print the diff and write nothing; so without -o and --in-place too."
+    "--diff", "as_diff", is_flag=True, help="Print the diff and write nothing; the default without -o and --in-place."
 )
 @click.option("--in-place", is_flag=True, help="Change the files themselves; the tree must be committed to git.")
-@click.option("--force", is_flag=True, help="With --in-place: change a tree that is not committed too.")
+@click.option("--force", is_flag=True, help="With --in-place: also change a tree that is not committed.")
 @click.option(
     "--style",
     type=click.Choice(["native", "shim"]),
     default="native",
     help="native: device-agnostic code, still runs on CUDA and CPU. shim: transfer_to_npu and little else.",
 )
-@click.option("--only-proven", is_flag=True, help="Leave edits that rest on a habit of naming to you.")
+@click.option("--only-proven", is_flag=True, help="Leave out edits that only rest on how a variable is named.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 if CUDA-only code is left.")
-@click.option("--json", "as_json", is_flag=True, help="Print edits and what is left as JSON.")
-@click.option("--html", "page", type=_PATH, help="Write a page with the diff beside the places to this file.")
-@click.option("--all", "everything", is_flag=True, help="Print all that is left.")
+@click.option("--json", "as_json", is_flag=True, help="Print edits and remaining work as JSON.")
+@click.option("--html", "page", type=_PATH, help="Write an HTML page with the diff and the places to this file.")
+@click.option("--all", "everything", is_flag=True, help="Print all remaining work.")
 @_target_options
-@options.lang
+@shared_options.lang
 def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> None:
-    """Write the program in PATH for Ascend; what is not certain is left alone and listed.
+    """Write the program in PATH for Ascend; uncertain places are left unchanged and listed.
 
     Paths, labels, comments and free text stay as they are; scripts and configuration change together with the Python.
     """
@@ -153,45 +153,49 @@ def convert(path: Path, version: str, chip: str, style: str, **wanted: Any) -> N
 
 
 def _without_diffs(document: Document) -> Document:
-    """The document without what `--diff` prints."""
+    """The document without the diffs that `--diff` prints."""
     from dataclasses import replace
 
-    from hermes.model.document import Code
+    from hermes.model.document import CodeText
 
-    return replace(document, parts=tuple(part for part in document.parts if not isinstance(part, Code)))
+    return replace(document, parts=tuple(part for part in document.parts if not isinstance(part, CodeText)))
 
 
 @ends(
     {
         Exit.DONE: "losses and weights are the original's, bit by bit",
-        Exit.NO: "they differ, the program fails, or not all could be compared",
-        Exit.UNUSABLE: "there is nothing to run",
+        Exit.NO: "losses or weights differ, the program fails, or not all could be compared",
+        Exit.UNUSABLE: "there is no program to run",
     }
 )
 @run.command("verify", context_settings={"ignore_unknown_options": True})
 @click.argument("path", metavar="PATH", type=_PATH)
 @click.argument("command", metavar="-- COMMAND…", nargs=-1, type=click.UNPROCESSED, required=True)
-@click.option("--original", type=_PATH, help="The tree before conversion, whose losses are compared.")
-@click.option("--original-command", help="How the original is run on the CPU; it then runs as it is.")
+@click.option("--original", type=_PATH, help="The source tree before conversion, whose losses are compared.")
+@click.option("--original-command", help="Command that runs the original on the CPU, without the stand-in.")
 @click.option(
     "--as-is",
     is_flag=True,
-    help="Run both on what this machine has, without the stand-in: native code still runs on CUDA and on the CPU.",
+    help="Run both programs without the stand-in, on this machine: native code still runs on CUDA and the CPU.",
 )
-@click.option("--steps", default=5, help="How many steps to run.")
-@click.option("--devices", default=1, help="How many NPUs the stand-in has.")
-@click.option("--timeout", "timeout_s", default=600.0, help="Seconds until a run is ended.")
+@click.option("--steps", default=5, help="Number of steps to run.")
+@click.option("--devices", default=1, help="Number of NPUs of the stand-in.")
+@click.option("--timeout", "timeout_s", default=600.0, help="Seconds after which a run is ended.")
 @_target_options
 @click.option(
-    "--format", "form", type=click.Choice(["text", "json", "html", "xlsx"]), default="text", help="What to print."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "html", "xlsx"]),
+    default="text",
+    help="Format of the output.",
 )
-@click.option("-o", "out", type=_PATH, help="Write it to this file.")
-@options.lang
+@click.option("-o", "out", type=_PATH, help="Write the output to this file.")
+@shared_options.lang
 def verify(path: Path, command: tuple[str, ...], version: str, chip: str, **wanted: Any) -> None:
-    """Run a converted program for a few steps and compare its losses with those of the original.
+    """Run a converted program for a few steps and compare its losses with the original program's.
 
-    On a machine without an NPU it runs on a stand-in for torch_npu, in which a call fails that torch_npu does not have,
-    or that the support table refuses. COMMAND is what you would type in PATH, such as `python train.py --device npu`.
+    On a machine without an NPU the program runs on a stand-in for torch_npu, which refuses calls that torch_npu lacks
+    or that the support table forbids. COMMAND is what you would type in PATH, such as `python train.py --device npu`.
     """
     from hermes.migrate import api
 

@@ -1,4 +1,4 @@
-"""`hermes operators`: the work list of whoever makes operators faster."""
+"""`hermes operators`: lists operators worth tuning, with the largest possible saving first."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 import click
 
 from hermes.base.errors import InputError
-from hermes.cli import messages, options
-from hermes.cli.show import show_data
+from hermes.cli import messages, shared_options
+from hermes.cli.print_output import show_data
 
 _MOST_BYTES = 64 << 20
 
 
 class Format(str, enum.Enum):
-    """What is printed."""
+    """The output formats of `hermes operators`."""
 
     TEXT = "text"
     JSON = "json"
@@ -26,8 +26,8 @@ class Format(str, enum.Enum):
 
 
 @click.command("operators")
-@options.profiles
-@options.capture
+@shared_options.profiles
+@shared_options.capture
 @click.option(
     "--format",
     "form",
@@ -35,21 +35,22 @@ class Format(str, enum.Enum):
     default=Format.TEXT,
     help="text; json; script: a program that runs each operator alone; tuning: a list for the vendor's tuner.",
 )
-@click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="How many operators.")
+@click.option("--most", type=click.IntRange(min=1), default=20, show_default=True, help="Number of operators to list.")
 @click.option(
     "--alone",
     type=click.Path(path_type=Path, exists=True),
-    help="What the script printed, or a folder of msprof op (OPPROF_…): shown beside the times in the step.",
+    help="Output of the script, or a folder of msprof op (OPPROF_…): shown beside the operators' times in the step.",
 )
-@options.lang
+@shared_options.lang
 def run(
     paths: tuple[Path | str, ...], capture: str, form: Format, most: int, alone: Path | None, lang: str | None
 ) -> None:
-    """List the operators that could win most, what limits each, and what to try.
+    """List the operators with the largest possible saving, what limits each, and what to try.
 
-    Run them alone with their shapes: hermes operators PATH --format script > run_operators.py
+    To run the operators alone with their shapes: hermes operators PATH --format script > run_operators.py
     """
-    from hermes.cli.show import load_profiles
+    from hermes.cli.print_output import load_profiles
+    from hermes.model.compute_measures import OperatorCost
     from hermes.profiles.api import analyze, kernels_alone, work_list
     from hermes.report.operator_work import as_json, as_script, as_tuning_file, render_alone, render_work
 
@@ -57,7 +58,7 @@ def run(
     loaded = load_profiles(paths, capture)
     report = analyze(loaded)
     measured = _measured(alone) if alone and not kernels else None
-    works = work_list(report.compute, measured)
+    works = work_list(report.rows(OperatorCost), measured)
     if not works:
         raise InputError("no kernel of the device was recorded", lost="the list", hint="record device activities")
     if measured is not None and not any(one.alone_ns for one in works):
@@ -66,9 +67,9 @@ def run(
         )
     works = works[:most]
     if form is Format.TEXT:
-        render_work(works, sys.stdout, options.teller(lang))
+        render_work(works, sys.stdout, shared_options.teller(lang))
         if kernels:
-            render_alone(kernels, works, sys.stdout, options.teller(lang))
+            render_alone(kernels, works, sys.stdout, shared_options.teller(lang))
     elif form is Format.JSON:
         show_data(as_json(works, kernels, [*map(str, paths)], loaded.notes), end="")
     else:
@@ -76,7 +77,7 @@ def run(
 
 
 def _measured(path: Path) -> dict[tuple[str, str, str], int]:
-    """Median times of operators that were run alone; raises `InputError` for what is no output of the script."""
+    """Median times of operators that were run alone; raises `InputError` for a file that is no output of the script."""
     if path.stat().st_size > _MOST_BYTES:
         raise InputError("this is too large to be the script's output", where=str(path))
     found: dict[tuple[str, str, str], int] = {}

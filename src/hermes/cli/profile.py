@@ -1,19 +1,20 @@
-"""`hermes profile`: a capture of a running job, without stopping it."""
+"""`hermes profile`: captures some steps of a running job, without stopping it."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hermes.base.errors import InputError
-from hermes.base.foreign_text import shell_command
-from hermes.cli.exits import Exit, ends, leave
-from hermes.cli.options import numbers, teller
-from hermes.cli.show import show_line
+from hermes.base.sanitize_text import shell_command
+from hermes.cli.exit_codes import Exit, ends, leave
+from hermes.cli.print_output import show_data, show_line
+from hermes.cli.shared_options import numbers, teller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,26 +22,26 @@ if TYPE_CHECKING:
     from hermes.base.message import Text
     from hermes.inside.wire.control import Slot
     from hermes.inside.wire.rundir import Job
-    from hermes.jobs.api import captures
+    from hermes.jobs.api import request_capture
 
 
 @ends(
     {
         Exit.PARTLY: "not every rank has finished",
-        Exit.INTERRUPTED: "with --kineto-daemon: it was interrupted while the ranks went on with what they were asked",
+        Exit.INTERRUPTED: "with --kineto-daemon: the command was interrupted while ranks still recorded",
     }
 )
 @click.command("profile")
 @click.argument("job", required=False, default="")
-@click.option("--steps", type=click.IntRange(1, 100), default=2, help="How many steps.")
-@click.option("--level", default="standard", help="light, standard or full.")
-@click.option("--ranks", default="", help="Which ranks, such as 0,3-5; all without it.")
-@click.option("--memory", is_flag=True, help="Record allocations too.")
+@click.option("--steps", type=click.IntRange(1, 100), default=2, help="Number of steps to capture.")
+@click.option("--level", default="standard", help="Level of detail: light, standard or full.")
+@click.option("--ranks", default="", help="Ranks to capture, such as 0,3-5; by default all.")
+@click.option("--memory", is_flag=True, help="Record memory allocations too.")
 @click.option(
     "--stack/--no-stack", default=None,
-    help="Record Python stacks too; without either, from the level standard on, where they are not too many.",
+    help="Record Python stacks, or leave them out; by default from level standard on, unless there are too many.",
 )  # fmt: skip
-@click.option("--mstx", is_flag=True, help="Record marks of mstx too.")
+@click.option("--mstx", is_flag=True, help="Record mstx marks too.")
 @click.option("--aic-metrics", default="", help="Metrics of the AI core, such as PipeUtilization.")
 @click.option(
     "--option",
@@ -51,44 +52,56 @@ if TYPE_CHECKING:
     "sys_interconnection=yes, host_sys=cpu,mem,disk,network,osrt, gc_detect_threshold=MS, export_type=text,db, "
     "mstx_domain_include=NAMES or mstx_domain_exclude=NAMES.",
 )
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the capture, instead of the job's.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder for the capture; by default in the job's run directory.",
+)
 @click.option("--largest", type=click.IntRange(1), default=2000, help="Megabytes that one rank may write.")
-@click.option("--user", default="", help="Of that user's jobs, where root's policy makes this account an operator.")
-@click.option("--status", is_flag=True, help="Only say what the job's ranks are doing.")
+@click.option("--user", default="", help="Capture a job of this user, if root's policy makes this account an operator.")
+@click.option("--status", is_flag=True, help="Only print what the job's ranks are doing.")
 @click.option("--cancel", is_flag=True, help="Only end the capture that is under way.")
 @click.option(
     "--dynamic-config",
     type=click.Path(path_type=Path),
     help="Folder that torch_npu watches (PROF_CONFIG_PATH), for a job started without Hermes.",
 )
-@click.option("--replace", is_flag=True, help="Write over a configuration that asks for a profile already.")
+@click.option("--replace", is_flag=True, help="Overwrite a configuration that already requests a profile.")
 @click.option(
     "--kineto-daemon",
     is_flag=True,
-    help="Be the daemon that torch asks (KINETO_USE_DAEMON=1), for a job started without Hermes.",
+    help="Act as the daemon that torch asks (KINETO_USE_DAEMON=1), for a job started without Hermes.",
 )
 @click.option(
     "--socket-dir",
     type=click.Path(path_type=Path),
     envvar="KINETO_IPC_SOCKET_DIR",
-    help="Folder of the daemon's socket, where the job has a KINETO_IPC_SOCKET_DIR.",
+    help="Folder of the daemon's socket, if the job has a KINETO_IPC_SOCKET_DIR.",
 )
 @click.option(
-    "--start-step", type=click.IntRange(1), help="First step, for jobs started without Hermes; as torch counts."
+    "--start-step", type=click.IntRange(1),
+    help="First step of the capture; by default soon. For a job started without Hermes, as torch counts steps.",
+)  # fmt: skip
+@click.option("--no-wait", is_flag=True, help="End once every rank has accepted the capture.")
+@click.option("--follow", is_flag=True, help="Request nothing: wait for the capture that begins at --start-step.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the output.")
+@click.option(
+    "--every", type=click.IntRange(1), help="Begin at a step that is a multiple of this number; with --kineto-daemon."
 )
-@click.option("--every", type=click.IntRange(1), help="Begin at a multiple of so many steps; with --kineto-daemon.")
 def run(
     job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int, user: str,
     more: tuple[str, ...], dynamic_config: Path | None, socket_dir: Path | None, start_step: int | None,
-    every: int | None, *,
+    every: int | None, form: str, *,
     memory: bool, stack: bool | None, mstx: bool, status: bool, cancel: bool, replace: bool, kineto_daemon: bool,
+    no_wait: bool, follow: bool,
 ) -> None:  # fmt: skip
     """Record some steps of a running job on all ranks at once.
 
-    JOB is its name or a part of it; not needed when only one job runs. `hermes watch` lists them. With --kineto-daemon
-    it is the number of a process, or a part of its command.
+    JOB is the job's name or a part of it; not needed when only one job runs. `hermes watch` lists the jobs. With
+    --kineto-daemon, JOB is the number of a process, or a part of its command.
     """
-    from hermes.jobs.api import capture_messages, captures, fitting, messages
+    from hermes.jobs.api import capture_messages, check_capture_request, messages, request_capture
 
     chosen = tuple(sorted(numbers("--ranks", ranks) or ()))
     options = {name: "yes" for name, asked in (("memory", memory), ("mstx", mstx)) if asked}
@@ -101,7 +114,7 @@ def run(
         {
             "--dynamic-config": dynamic_config, "--kineto-daemon": kineto_daemon, "JOB": job, "--status": status,
             "--cancel": cancel, "--start-step": start_step, "--replace": replace, "--every": every, "--mstx": mstx,
-            "--aic-metrics": aic_metrics, "--memory": memory, "--user": user,
+            "--aic-metrics": aic_metrics, "--memory": memory, "--user": user, "--no-wait": no_wait, "--follow": follow,
             "--option": more,
         }
     )  # fmt: skip
@@ -120,35 +133,75 @@ def run(
                 start_step=start_step, every=every, largest_bytes=largest * 1_000_000,
             )
         )  # fmt: skip
-    found = captures.find_job(job, os.environ, user=user, action="see" if status else "capture")
+    found = request_capture.find_job(job, os.environ, user=user, action="see" if status else "capture")
     if status:
-        _status(found)
+        _status(found, form)
         return
     if cancel:
-        captures.cancel(found)
-        _print(messages.of_job(job=found.id, said=messages.CaptureState.CANCELLED.message))
+        was = request_capture.cancel(found, start_step=start_step)
+        _print(
+            messages.of_job(
+                job=found.id, said=messages.CaptureState.CANCELLED.message if was else capture_messages.NOTHING_ASKED
+            )
+        )
         return
-    wish = captures.Wish(
-        steps=steps,
-        level=level,
-        ranks=chosen,
-        out=out,
-        options=options,
-        largest_bytes=largest * 1_000_000,
-    )
-    if waits := fitting.check(found, options):
+    if follow:
+        leave(_followed(found, start_step or 0, form))
+    wish = request_capture.CaptureWish(
+        steps=steps, level=level, ranks=chosen, out=out, options=options, largest_bytes=largest * 1_000_000,
+        start_step=start_step,
+    )  # fmt: skip
+    if waits := check_capture_request(found, options):
         show_line(teller(None)(waits), to=sys.stderr)
-    asked, said = captures.taken(found, wish, asked=_asked, tell=_tell)
+    leave(_taken(found, wish, form, waits=not no_wait))
+
+
+def _followed(job: Job, start_step: int, form: str) -> Exit:
+    """Wait for the result of a requested capture."""
+    from hermes.jobs.api import capture_document
+
+    asked = capture_document.asked_at(job, start_step)
+    return _ended(asked, capture_document.outcome(asked), form)
+
+
+def _taken(job: Job, wish: request_capture.CaptureWish, form: str, *, waits: bool) -> Exit:
+    """Request a capture; then wait for its end, or until every rank has accepted it."""
+    from hermes.jobs.api import capture_document, request_capture
+
+    tell = _tell if form == "text" else lambda _: None
+    asking = _asked if form == "text" else lambda _: None
+    if waits and wish.start_step is None:
+        return _ended(*request_capture.ask_until_taken(job, wish, asked=asking, tell=tell), form)
+    asked = request_capture.request_capture_of_job(job, wish, now_ns=time.time_ns())
+    asking(asked)
+    if waits:
+        return _ended(asked, request_capture.follow(asked, tell=tell), form)
+    said = capture_document.ranks_that_heard(asked)
+    if form == "json":
+        show_data(capture_document.text(capture_document.capture(asked, said)))
+    for slot in said.values():
+        tell(slot)
+    up = bool(said) and all(slot.state in ("accepted", "started", "finished") for slot in said.values())
+    return Exit.DONE if up else Exit.PARTLY
+
+
+def _ended(asked: request_capture.RequestedCapture, said: Mapping[int, Slot], form: str) -> Exit:
+    """Print the ranks' answers to a capture; returns the exit code."""
+    from hermes.jobs.api import capture_document, capture_messages
+
     good = bool(said) and all(slot.state == "finished" for slot in said.values())
+    if form == "json":
+        show_data(capture_document.text(capture_document.capture(asked, said)))
+        return Exit.DONE if good else Exit.PARTLY
     _print(capture_messages.capture_is(folder=str(asked.folder)))
     if good:
         _print(capture_messages.next_is(command=shell_command("hermes", "analyze", str(asked.folder))))
-    leave(Exit.DONE if good else Exit.PARTLY)
+    return Exit.DONE if good else Exit.PARTLY
 
 
 def _named(more: tuple[str, ...]) -> dict[str, str]:
-    """Options as they are written, by name. Raises `InputError` for a name that is none."""
-    from hermes.inside.wire.levels import NPU_OPTIONS
+    """The values of options written as NAME=VALUE, by name. Raises `InputError` for an unknown name."""
+    from hermes.inside.wire.capture_levels import NPU_OPTIONS
     from hermes.jobs.api import capture_messages, choices
 
     found: dict[str, str] = {}
@@ -163,7 +216,8 @@ def _named(more: tuple[str, ...]) -> dict[str, str]:
 
 
 def _fit(given: Mapping[str, object]) -> None:
-    """Raises `InputError` for options that do not go together: those of jobs with Hermes and of the two without."""
+    """Raise `InputError` for options that exclude each other: options for jobs with Hermes, and for the two ways
+    without."""
     named = {name for name, value in given.items() if value}
     alone = {
         "--dynamic-config": {"--kineto-daemon", "JOB", "--status", "--cancel", "--every", "--user"},
@@ -179,7 +233,7 @@ def _fit(given: Mapping[str, object]) -> None:
         },
     }
     mode = next((name for name in alone if name in named), "")
-    wrong = named & (alone[mode] if mode else {"--start-step", "--replace", "--every"})
+    wrong = named & (alone[mode] | {"--no-wait", "--follow"} if mode else {"--replace", "--every"})
     if wrong:
         from hermes.jobs.api import capture_messages
 
@@ -190,14 +244,14 @@ def _fit(given: Mapping[str, object]) -> None:
 
 
 def _without_hermes(folder: Path, *, replace: bool, **asked: Any) -> None:
-    from hermes.jobs.api import Ask, capture_messages, write
+    from hermes.jobs.api import ProfileRequest, capture_messages, write_config
 
-    ask = Ask(**asked)
-    _print(capture_messages.written(path=str(write(folder, ask, replace=replace))))
+    ask = ProfileRequest(**asked)
+    _print(capture_messages.written(path=str(write_config(folder, ask, replace=replace))))
     _print(capture_messages.look_below(folder=str(ask.out)))
 
 
-def _asked(asked: captures.Asked) -> None:
+def _asked(asked: request_capture.RequestedCapture) -> None:
     from hermes.jobs.api import capture_messages
 
     first = asked.request.start_step
@@ -211,11 +265,14 @@ def _tell(slot: Slot) -> None:
         _print(answer)
 
 
-def _status(job: Job) -> None:
+def _status(job: Job, form: str) -> None:
     from hermes.inside.wire.control import Control
-    from hermes.jobs.api import capture_messages, messages, progress, quoted
+    from hermes.jobs.api import capture_document, capture_messages, messages, progress_of_ranks, quoted
 
-    at = progress(job)
+    if form == "json":
+        show_data(capture_document.text(capture_document.status(job)))
+        return
+    at = progress_of_ranks(job)
     control = Control.attach(job.segment, job=job.id)
     _print(messages.of_job(job=job.id, said=quoted(text=str(job.folder))))
     for slot in control.slots():

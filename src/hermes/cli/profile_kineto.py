@@ -1,4 +1,4 @@
-"""The part of `hermes profile` that plays torch's daemon: finds the job, follows the capture, has it analysed."""
+"""The part of `hermes profile` that acts as torch's daemon: finds the job, follows the capture, and has it analysed."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from hermes.base.ending import when_told
-from hermes.base.foreign_text import shell_command
-from hermes.cli.exits import Exit
-from hermes.cli.show import show_line
+from hermes.base.end_on_signal import call_on_signal
+from hermes.base.sanitize_text import shell_command
+from hermes.cli.exit_codes import Exit
+from hermes.cli.print_output import show_line
 
 if TYPE_CHECKING:
     from hermes.base.message import Text
-    from hermes.jobs.api import Capture, Part
+    from hermes.jobs.api import Capture, RankProgress
 
 
 def record(socket_dir: Path | None, job: str, **asked: Any) -> Exit:
-    """Record steps of that job; the exit code says whether every rank has finished. Raises `HermesError`."""
+    """Record steps of a job; the exit code says whether every rank has finished. Raises `HermesError`."""
     from hermes.jobs.api import daemon as kineto
     from hermes.jobs.api import kineto_messages as messages
 
@@ -26,13 +26,13 @@ def record(socket_dir: Path | None, job: str, **asked: Any) -> Exit:
     try:
         daemon = kineto.Daemon(endpoint)
         _print(messages.listening(n=round(kineto.POLL_S)))
-        capture = kineto.begin(daemon, kineto.Ask(**asked), job, now_ns=time.time_ns())
+        capture = kineto.begin(daemon, kineto.TraceRequest(**asked), job, now_ns=time.time_ns())
         for part in capture.parts.values():
             facts = part.facts
             _print(
                 messages.asks(rank=part.rank, pid=str(facts.pid), torch=facts.torch, command=facts.command[:80])
             )  # fmt: skip
-        with when_told(lambda: _print(messages.cannot_take_back(folder=str(capture.folder)))):
+        with call_on_signal(lambda: _print(messages.cannot_take_back(folder=str(capture.folder)))):
             _follow(capture)
             if (better := capture.better()) is not None:
                 _print(messages.AGAIN)
@@ -53,7 +53,7 @@ def _follow(capture: Capture) -> None:
 
 
 def _end(capture: Capture) -> Exit:
-    from hermes.jobs.api import aside, capture_messages, kineto_messages, messages
+    from hermes.jobs.api import analyze_capture, capture_messages, kineto_messages, messages
 
     capture.write_manifest()
     for doubt in capture.doubts():
@@ -62,21 +62,21 @@ def _end(capture: Capture) -> Exit:
     _print(capture_messages.capture_is(folder=str(capture.folder)))
     if "finished" in states:
         out = Path(f"{capture.folder}-report")
-        child = aside.analysis(capture.folder, out)
+        child = analyze_capture.analysis(capture.folder, out)
         child.wait()
-        _print(messages.finding(found=aside.outcome(child, out)))
+        _print(messages.finding(found=analyze_capture.outcome(child, out)))
         _print(messages.report(path=str(out / "report.html")))
         _print(capture_messages.next_is(command=shell_command("hermes", "analyze", str(capture.folder))))
     return Exit.DONE if states and all(state == "finished" for state in states) else Exit.PARTLY
 
 
-def _tell(part: Part) -> None:
+def _tell(part: RankProgress) -> None:
     from hermes.jobs.api import daemon as kineto
 
     _print(kineto.answer_of(part))
 
 
 def _print(text: Text, *, to: TextIO | None = None) -> None:
-    from hermes.cli.options import teller
+    from hermes.cli.shared_options import teller
 
     show_line(teller(None)(text), to=to)

@@ -1,4 +1,4 @@
-"""`hermes run`: starts a training that is watched, with no change to its code."""
+"""`hermes run`: starts a training and watches its steps, with no change to its code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from hermes.cli.exits import ends
+from hermes.cli.exit_codes import ends
 from hermes.inside.launch.options import OPTIONS, Option
 
 _TYPES: dict[str, Any] = {
@@ -32,17 +32,17 @@ def _option(option: Option) -> Callable[[Callable[..., None]], Callable[..., Non
     return click.option(f"--{option.name}", type=kind, default=default, metavar=metavar, help=option.help)
 
 
-@ends({}, passes="the command's own; as a shell, 126 if it cannot be started and 127 if there is no such command")
+@ends({}, passes="the command's own; as in a shell, 126 if the command cannot be started and 127 if it does not exist")
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @_options
 def run(command: tuple[str, ...], **given: object) -> None:
     """Run a training, such as `python train.py …` or `torchrun --nproc-per-node 2 train.py …`, and watch its steps.
 
-    Hermes becomes the command: its process, signals and exit code are the command's own. What watches it is beside it.
-    A line at the start says where its logs and captures are.
+    Hermes becomes the command: its process, signals and exit code are the command's own. The watching processes run
+    beside the command. A line at the start says where its logs and captures are.
     """
-    from hermes.inside.launch.begin import become
+    from hermes.inside.launch.become_command import become
 
     wanted = {name.replace("_", "-"): "1" if value is True else str(value) for name, value in given.items() if value}
     become(wanted, command)

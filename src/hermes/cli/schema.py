@@ -1,16 +1,16 @@
-"""`hermes schema`: what each table and column means."""
+"""`hermes schema`: describes each table and column."""
 
 from __future__ import annotations
 
 import click
 
-from hermes.cli.show import show_line, show_lines
+from hermes.cli.print_output import show_line, show_lines
 
 
 @click.command("schema")
-@click.argument("table", required=False, help="Name of one table; all names without it.")
+@click.argument("table", required=False, help="Name of one table; by default all tables are listed.")
 def run(table: str | None) -> None:
-    """List the tables, or the columns of one with types, units and meaning."""
+    """List the tables, or the columns of one table with types, units and meaning."""
     from hermes.model.tables import TABLES, lookup
 
     if table is None:

@@ -1,4 +1,4 @@
-"""`hermes serve`: the web app on this machine."""
+"""`hermes serve`: starts the web app on this machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from hermes.base.errors import HermesError
-from hermes.cli import options
-from hermes.cli.show import show_line, show_lines
+from hermes.cli import shared_options
+from hermes.cli.print_output import show_line, show_lines
 
 if TYPE_CHECKING:
     from hermes.model.report import Report
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 @click.command("serve")
-@click.argument("paths", nargs=-1, metavar="[PATH]…", type=options.LocalPath(),
-                help="Folders or files with profiles: one rank or many; this folder without any.")  # fmt: skip
-@click.option("--port", type=click.IntRange(1, 65_535), help="Port on loopback; 8655 or any free one without it.")
-@click.option("--against", multiple=True, metavar="PATH", type=options.LocalPath(),
-              help="A run before this one, for the page Compare; may be given several times.")  # fmt: skip
+@click.argument("paths", nargs=-1, metavar="[PATH]…", type=shared_options.LocalPath(),
+                help="Folders or files with profiles: one rank or many; by default the working directory.")  # fmt: skip
+@click.option("--port", type=click.IntRange(1, 65_535), help="Port on loopback; by default 8655, or any free port.")
+@click.option("--against", multiple=True, metavar="PATH", type=shared_options.LocalPath(),
+              help="An earlier run, for the page Compare; may be given several times.")  # fmt: skip
 @click.option("--source", metavar="TREE", type=click.Path(path_type=Path, exists=True),
-              help="A program's source, for the page Migration: can it move, and what stands in the way?")  # fmt: skip
+              help="A program's source tree, for the page Migration.")  # fmt: skip
 @click.option("--precision", nargs=2, metavar="GOLDEN TARGET", type=click.Path(path_type=Path, exists=True),
-              help="Two recordings, for the page Precision: where do they part?")  # fmt: skip
-@options.capture
+              help="Two recordings to compare, for the page Precision.")  # fmt: skip
+@shared_options.capture
 @click.option("--open", "opens", is_flag=True, help="Open the link in the browser of this machine.")
 def run(
     paths: tuple[Path, ...], port: int | None, against: tuple[Path, ...], source: Path | None,
     precision: tuple[Path, Path] | None, capture: str, *, opens: bool,
 ) -> None:  # fmt: skip
-    """Show the analysis, the tables and the timeline in a browser, from this machine alone."""
+    """Show the analysis, the tables and the timeline in a browser on this machine."""
     serve(paths or (Path(),), port=port, against=against, source=source, precision=precision, capture=capture,
           opens=opens)  # fmt: skip
 
@@ -55,35 +55,35 @@ def serve(
     """Serve until interrupted; `against` are runs to compare with, `source` is a tree to move to Ascend, `precision`
     are two recordings of `hermes precision record`.
 
-    `known` is what was read and analysed already.
+    `known` are tables and an analysis that exist already.
     """
-    from hermes.cli.show import open_cache
+    from hermes.cli.print_output import open_cache
 
     for needed in ("fastapi", "starlette", "uvicorn"):
         if find_spec(needed) is None:
             raise HermesError(
                 f"the web app is not installed ({needed} is missing)", hint="pip install 'hermes-perf[web,timeline]'"
             )
-    from hermes.store.files import walk
+    from hermes.store.input_files import walk
+    from hermes.web.access_guard import SessionKeys
+    from hermes.web.analysis_session import AnalysisSession
     from hermes.web.browser import opened_in_browser
-    from hermes.web.front import build
-    from hermes.web.guard import Keys
+    from hermes.web.page_server import build
     from hermes.web.server import bound, server
-    from hermes.web.study import Study
 
     walk(paths)
     walk(against)
     with contextlib.closing(bound(port)) as listening, contextlib.ExitStack() as opened:
         at = listening.getsockname()[1]
-        study = Study(paths, open_cache(), capture=capture, known=known)
-        others = [Study([path], open_cache(), capture=capture) for path in against]
+        study = AnalysisSession(paths, open_cache(), capture=capture, known=known)
+        others = [AnalysisSession([path], open_cache(), capture=capture) for path in against]
 
         def announce(token: str) -> None:
-            # A link works once, so each use calls for the next; the page that led to it is of no more use.
+            # A link works once, so each use makes the next link; the page that led to a used link is removed.
             opened.close()
             show_line(f"another browser: {_link(at, token)}")
 
-        keys = Keys(announce)
+        keys = SessionKeys(announce)
         app = build(study, keys=keys, port=lambda: at, against=others, source=source, precision=precision)
         study.start()
         show_lines(f"open {_link(at, keys.token)}\nEnds with Ctrl-C. Each link works once.")

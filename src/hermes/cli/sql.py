@@ -1,4 +1,4 @@
-"""`hermes sql` and `hermes tables`: the tables behind the report, with DuckDB."""
+"""`hermes sql` and `hermes tables`: query the tables behind the report, with DuckDB."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hermes.base.foreign_text import clean, clean_cell
-from hermes.cli import options
-from hermes.cli.show import show_data, show_line, show_lines
+from hermes.base.sanitize_text import clean_cell, harmless_line
+from hermes.cli import shared_options
+from hermes.cli.print_output import show_data, show_line, show_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,27 +21,27 @@ _WIDE = 4_000
 
 
 class Format(str, enum.Enum):
-    """How rows are printed."""
+    """The output formats for rows of `hermes sql`."""
 
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
 
 
-_path = click.argument("path", type=options.Place(), help="Folder or file with profiles, or a URL of them.")
+_path = click.argument("path", type=shared_options.PathOrUrl(), help="Folder or file with profiles, or a URL of them.")
 
 
 @click.command("sql")
 @_path
-@click.argument("query", help="SQL, such as: select name, sum(dur_ns) from kernel group by 1 order by 2 desc")
+@click.argument("query", help="SQL query, such as: select name, sum(dur_ns) from kernel group by 1 order by 2 desc")
 @click.option(
     "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TABLE,
-    help="How to print the rows.",
+    help="Format of the rows.",
 )  # fmt: skip
-@options.capture
+@shared_options.capture
 def run(path: Path | str, query: str, form: Format, capture: str) -> None:
-    """Ask the tables of a profile in SQL; `hermes schema` lists them."""
-    from hermes.cli.show import load_profiles
+    """Query the tables of a profile in SQL; `hermes schema` lists the tables."""
+    from hermes.cli.print_output import load_profiles
 
     loaded = load_profiles([path], capture)
     from hermes.profiles.api import query as ask
@@ -51,15 +51,15 @@ def run(path: Path | str, query: str, form: Format, capture: str) -> None:
 
 @click.command("tables")
 @_path
-@options.capture
+@shared_options.capture
 def tables(path: Path | str, capture: str) -> None:
     """List the tables of a profile with their number of rows."""
-    from hermes.cli.show import load_profiles
+    from hermes.cli.print_output import load_profiles
 
     loaded = load_profiles([path], capture)
-    from hermes.profiles.api import sizes
+    from hermes.profiles.api import table_sizes
 
-    for name, rows, row in sizes(loaded):
+    for name, rows, row in table_sizes(loaded):
         show_line(f"{name:<14} {rows:>10}  {row}")
     show_lines(
         f"\nParquet files: "
@@ -77,7 +77,7 @@ def _print(rows: pl.DataFrame, form: Format) -> None:
 
 
 def _as_text(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows whose texts no program that opens tables takes for formulas."""
+    """The rows, with texts marked that a spreadsheet would read as formulas."""
     import polars as pl
 
     return rows.rename(clean_cell).with_columns(pl.col(pl.String).map_elements(clean_cell, return_dtype=pl.String))
@@ -88,15 +88,15 @@ def _table(rows: pl.DataFrame) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from hermes.cli.show import plain
+    from hermes.cli.print_output import plain
 
     shown = Table(box=None, pad_edge=False)
     for name, kind in rows.schema.items():
-        shown.add_column(Text(clean(name)), justify="right" if kind.is_numeric() else "left", overflow="fold")
+        shown.add_column(Text(harmless_line(name)), justify="right" if kind.is_numeric() else "left", overflow="fold")
     for row in rows.iter_rows():
         shown.add_row(*(Text("" if value is None else plain(str(value))) for value in row))
     if not rows.height:
         show_line("0 rows")
         return
-    # A pipe has no width: a row stays a line.
+    # A pipe has no width: a row stays on one line.
     Console(width=None if sys.stdout.isatty() else _WIDE).print(shown)

@@ -1,4 +1,4 @@
-"""`hermes watch`: running jobs in the terminal, for other programs, and to a webhook."""
+"""`hermes watch`: shows running jobs in the terminal, for other programs, and to a webhook."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hermes.base.ending import cleared
-from hermes.cli import options
-from hermes.cli.show import show_data, show_line
+from hermes.base.end_on_signal import clear_at_end
+from hermes.cli import shared_options
+from hermes.cli.print_output import show_data, show_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,21 +27,23 @@ _PERIOD_S = 0.5
 @click.command("watch")
 @click.argument("job", required=False, default="")
 @click.option("--once", is_flag=True, help="Print the picture once, and end.")
-@click.option("--log", is_flag=True, help="Print what is noticed line by line instead of a picture.")
+@click.option("--log", is_flag=True, help="Print messages line by line instead of a picture.")
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "openmetrics"]), default="text",
-    help="What to print: a picture, or for programs; with --once one document, else one each 15 seconds.",
+    help="Output: a picture, or data for programs; with --once one document, else one every 15 seconds.",
 )  # fmt: skip
 @click.option(
     "--textfile", type=click.Path(path_type=Path, dir_okay=False),
-    help="Write metrics to this file each 15 seconds, for the textfile collector of node_exporter.",
+    help="Write metrics to this file every 15 seconds, for the textfile collector of node_exporter.",
 )  # fmt: skip
-@click.option("--webhook", default="", help="Post alarms and their ends as JSON to this address (https, or this host).")
+@click.option(
+    "--webhook", default="", help="Post alarms and their ends as JSON to this address (https, or http to this host)."
+)
 @click.option("--webhook-plain", is_flag=True, help="Allow http to other hosts for --webhook.")
-@click.option("--preset", default="robust", help="How slow steps are noticed: robust or ksigma.")
-@click.option("--no-capture", is_flag=True, help="Only look on: another watcher may capture slow steps.")
+@click.option("--preset", default="robust", help="Detector of slow steps: robust or ksigma.")
+@click.option("--no-capture", is_flag=True, help="Only watch: another watcher may capture slow steps.")
 @click.option("--peak-tflops", type=float, help="Peak of one device in TFLOP/s, for MFU.")
-@options.lang
+@shared_options.lang
 def run(
     job: str, form: str, textfile: Path | None, webhook: str, preset: str, peak_tflops: float | None,
     lang: str | None, *,
@@ -49,14 +51,14 @@ def run(
 ) -> None:  # fmt: skip
     """Show running jobs: steps, throughput, where the time goes, alarms, captures and findings.
 
-    JOB is a part of a name; all jobs of yours without it. A job that `hermes run` looks after is only shown; of any
-    other the first watcher also captures slow steps and has them analysed. Events go to the webhook from the watcher
-    that acts for the job. Ends with an interrupt.
+    JOB is a part of a job's name; by default all your jobs are shown. A job that `hermes run` watches is only shown;
+    for any other job, the first watcher also captures slow steps and has them analysed. Events go to the webhook from
+    the watcher that acts for the job. The command ends with an interrupt.
     """
-    from hermes.jobs.api import Overview, Webhook, captures
+    from hermes.jobs.api import Overview, Webhook, request_capture
 
     peak = peak_tflops * 1e12 if peak_tflops else None
-    language = options.language(lang)
+    language = shared_options.language(lang)
     hook = Webhook(webhook, plain=webhook_plain, say=lambda text: _complain(text, language)) if webhook else None
     overview = Overview(
         os.environ, name=job, preset=preset, capture=True, acts=not (no_capture or once), peak_flops=peak,
@@ -64,13 +66,13 @@ def run(
     )  # fmt: skip
     with ExitStack() as closing:
         if hook is not None:
-            closing.enter_context(cleared(hook.close))
-        closing.enter_context(cleared(overview.close))
+            closing.enter_context(clear_at_end(hook.close))
+        closing.enter_context(clear_at_end(overview.close))
         if once:
             jobs = overview.look()
             _shown(jobs, form, textfile, language)
             if job and not jobs:
-                raise captures.none_called(job, os.environ)
+                raise request_capture.none_called(job, os.environ)
         elif form == "text" and not log:
             _live(overview, textfile, language)
         else:
@@ -140,4 +142,4 @@ def _complain(text: Text, language: str) -> None:
 
 
 def _nothing(_text: Text) -> None:
-    """The picture shows it."""
+    """Print nothing: the picture shows the message."""

@@ -1,4 +1,4 @@
-"""`hermes whatif`: what a step would take if something were different."""
+"""`hermes whatif`: predicts what a step would take after a change."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hermes.base.foreign_text import shell_command
-from hermes.cli import options
-from hermes.cli.show import show_data, show_line
+from hermes.base.sanitize_text import shell_command
+from hermes.cli import shared_options
+from hermes.cli.print_output import show_data, show_line
 
 if TYPE_CHECKING:
     from hermes.profiles.api import Loaded, Prediction
@@ -20,29 +20,52 @@ _SCHEMA = "hermes.whatif/1"
 
 
 class Format(str, enum.Enum):
-    """What is printed."""
+    """The output formats of `hermes whatif`."""
 
     TEXT = "text"
     JSON = "json"
 
 
 @click.command("whatif")
-@options.profiles
+@shared_options.profiles
 @click.option("--set", "specs", multiple=True, metavar="CHANGE",
               help="A change, such as op:MatMul*=0.5, host:data-loading=0, comm:overlap, rank:5=median, sync:none or "
               "launch:graph; several are replayed together. Without it, every change worth a look.")  # fmt: skip
 @click.option(
-    "--format", "form", type=click.Choice(Format, case_sensitive=False), default=Format.TEXT, help="What to print."
+    "--search",
+    type=click.Choice(["communication"]),
+    default=None,
+    help="Search for the best way to send gradients or sharded parameters, and print the settings to copy.",
 )
-@options.capture
-def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: str) -> None:
-    """Replay the slowest rank's typical step with something changed, and say what that gives."""
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(Format, case_sensitive=False),
+    default=Format.TEXT,
+    help="Format of the output.",
+)
+@shared_options.capture
+@shared_options.lang
+def run(
+    paths: tuple[Path, ...], specs: tuple[str, ...], search: str | None, form: Format, capture: str, lang: str | None
+) -> None:
+    """Replay the slowest rank's typical step with something changed, and print the gain.
+
+    With --search communication, try other sizes of gradient buckets, and print the best size as settings: how much
+    shorter the step gets, as a range, and why. If parameters are sharded, try all-gathers that are launched earlier,
+    and larger units. If no change gains more than two runs differ, no setting is printed.
+    """
+    if search is not None:
+        if specs:
+            raise click.UsageError("--search and --set exclude each other")
+        _search(paths, form, capture, lang)
+        return
     from hermes.profiles.api import parse
 
-    # What is no change at all is said before anything is read.
+    # A change without effect is reported before any file is read.
     for spec in specs:
         parse(spec)
-    from hermes.cli.show import load_profiles
+    from hermes.cli.print_output import load_profiles
 
     loaded = load_profiles(paths, capture)
     from hermes.profiles.api import changes_of, outlined, predict, predictions, step_of
@@ -53,6 +76,20 @@ def run(paths: tuple[Path, ...], specs: tuple[str, ...], form: Format, capture: 
         _print_json(loaded, paths, found, step.end_ns - step.begin_ns)
     else:
         _print(found, step.end_ns - step.begin_ns)
+
+
+def _search(paths: tuple[Path, ...], form: Format, capture: str, lang: str | None) -> None:
+    from hermes.cli.print_output import load_profiles, show_document
+    from hermes.profiles.api import communication_plan, outlined, plan_document
+
+    loaded = load_profiles(paths, capture)
+    outline = outlined(loaded)
+    framework = outline.frameworks[0] if len(outline.frameworks) == 1 else None
+    document = plan_document(
+        communication_plan(loaded, outline), paths, loaded.notes,
+        framework=framework, vendors=outline.vendors.values(),
+    )  # fmt: skip
+    show_document(document, form.value, lang, whole=True)
 
 
 def _print_json(loaded: Loaded, paths: tuple[Path, ...], found: list[Prediction], step_ns: int) -> None:

@@ -1,1 +1,1 @@
-"""Many hosts: what each of them tells, whether it is as fast as the others, and the network between them."""
+"""Checks of many hosts: the jobs on them, the speed of each node, and the network between them."""

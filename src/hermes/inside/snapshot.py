@@ -1,7 +1,7 @@
-"""Writes how a run is set up: environment, packages, seeds, data, optimizers, parameters; once, early, into one file.
+"""Writes the setup of a run into one file: environment, packages, seeds, data, optimizers, parameters.
 
-It is written at the first batch, at the first optimizer step and when two batches were seen: a job that is
-stopped after its first batch has left one.
+The snapshot is written at the first batch, at the first optimizer step and when two batches were seen. So a job that is
+stopped after its first batch leaves a snapshot.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from hermes.inside.border import Border
+from hermes.inside.error_guard import Border
 from hermes.inside.record.layout import SNAPSHOT_VARIABLE
+from hermes.inside.record.module_paths import Paths, local_tensor
 from hermes.inside.record.modules import tensors
-from hermes.inside.record.paths import Paths, plain
 from hermes.inside.record.stats import Fingerprints
-from hermes.inside.say import say
-from hermes.inside.taking import Taking, generators, plainly
+from hermes.inside.snapshot_parts import Taking, generators, plainly
+from hermes.inside.warn_once import say
 
 if TYPE_CHECKING:
-    from hermes.inside.cellsnapshot import CellSnapshot
+    from hermes.inside.mindspore_snapshot import CellSnapshot
 
 
 class Snapshot(Taking):
-    """What was seen so far of one process of torch."""
+    """The setup of one torch process, as far as it was seen."""
 
     def __init__(self, torch: Any, out: str, rank: int) -> None:
         super().__init__(out, rank)
@@ -79,7 +79,7 @@ class Snapshot(Taking):
         if type(module).__name__ not in found.setdefault("models", {}):
             found["models"][type(module).__name__] = str(module)[:20_000]
             self._parameters(module)
-        given = [one for one in tensors(args, self._torch) if plain(one) is not None]
+        given = [one for one in tensors(args, self._torch) if local_tensor(one) is not None]
         found["batches"].append(
             {
                 "model": type(module).__name__, "random": self._random()["torch"],
@@ -95,7 +95,7 @@ class Snapshot(Taking):
         root = paths.name(0)
         for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
             for name, tensor in named:
-                local = plain(tensor)
+                local = local_tensor(tensor)
                 if local is not None:
                     clean = name.replace("_orig_mod.", "")
                     clean = clean[len("module.") :] if clean.startswith("module.") else clean
@@ -103,10 +103,10 @@ class Snapshot(Taking):
                     self.found["parameters"][f"{root}.{clean}"] = entry
 
     def _tensor(self, tensor: Any, *, sums: bool = False) -> dict[str, Any]:
-        local = plain(tensor)
+        local = local_tensor(tensor)
         entry = {"shape": list(local.shape), "dtype": str(local.dtype)[6:], "print": self._prints.of(local)}
         if sums and local.numel():
-            # Without order: tells a batch that was permuted from one with other elements.
+            # Independent of order: this number tells a permuted batch from a batch with other elements.
             words = self._prints._words(local)
             entry["unordered"] = f"{int(words.sum(dtype=self._torch.int64).item()):x}"
         return entry
@@ -182,9 +182,9 @@ _BORDER = Border(lambda broken: say(f"no snapshot is taken: {type(broken).__name
 
 
 def snapshot(out: str, *, rank: int | None = None, framework: str = "") -> Taking | None:
-    """Begin a snapshot from the user's own code: one line, after the model was built. None where that cannot be.
+    """Begin a snapshot from the user's own code: one line, after the model was built. None if no snapshot can be made.
 
-    Of torch, or of MindSpore where `framework` says so or that alone was imported.
+    The snapshot is of MindSpore if `framework` says so or if only MindSpore was imported, else of torch.
     """
     found: Taking | None = _BORDER.call(_snapshot, out, rank, framework)
     return found
@@ -198,7 +198,7 @@ def _snapshot(out: str, rank: int | None, framework: str) -> Taking:
         framework = "mindspore" if "torch" not in sys.modules and "mindspore" in sys.modules else "torch"
     taken: Snapshot | CellSnapshot
     if framework == "mindspore":
-        from hermes.inside.cellsnapshot import CellSnapshot
+        from hermes.inside.mindspore_snapshot import CellSnapshot
 
         taken = CellSnapshot(sys.modules["mindspore"], str(out), number)
     else:
@@ -208,7 +208,7 @@ def _snapshot(out: str, rank: int | None, framework: str) -> Taking:
 
 
 def boot(framework: str) -> None:
-    """Begin as the environment says. Whatever goes wrong, the job goes on."""
+    """Begin a snapshot as the environment says. Whatever goes wrong, the job goes on."""
     from hermes.inside.record.start import claimed
 
     if not claimed(SNAPSHOT_VARIABLE):

@@ -1,1 +1,1 @@
-"""A job that runs: started, watched, captured."""
+"""Running training jobs: Hermes starts, watches and captures them."""

@@ -1,4 +1,4 @@
-"""Use case: a step log in; alarms, their causes, and what costs time throughout, out."""
+"""Use case: read step logs, and return alarms, their causes, and the causes that cost time throughout."""
 
 from __future__ import annotations
 
@@ -11,43 +11,46 @@ from hermes.base.errors import InputError
 from hermes.inside.wire.rundir import JOB_FILE, default_root
 from hermes.jobs.detect.alarm import Alarm, Detector
 from hermes.jobs.detect.causes import Cause, what_costs
-from hermes.jobs.detect.detect import detector_of
-from hermes.jobs.detect.job import replay
+from hermes.jobs.detect.job_alarms import replay
+from hermes.jobs.detect.lost_time import LostTime
 from hermes.jobs.detect.messages import NO_STEPS_IN_LOG
-from hermes.jobs.detect.numerics import Wrong
-from hermes.jobs.detect.numerics import replay as replay_numbers
+from hermes.jobs.detect.numeric_faults import NumericFault
+from hermes.jobs.detect.numeric_faults import replay as replay_numbers
 from hermes.jobs.detect.read_step_logs import Steps, read_steps
+from hermes.jobs.detect.replay_detector import detector_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
-    """An alarm, what grew, if one thing did, on which ranks it was seen, and the step from which on it was over."""
+class ExplainedAlarm:
+    """An alarm of a job: its cause, if one thing grew, the ranks that showed it, and the step from which on it was
+    over."""
 
     alarm: Alarm
     cause: Cause | None
     ranks: tuple[int, ...] = ()
     over: int | None = None
+    lost: LostTime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """What a log says: its ranks, one alarm a cause, and the causes that cost time throughout."""
+    """The result for a log: its ranks, one alarm for each cause, and the causes that cost time throughout."""
 
     path: Path
     preset: str
     ranks: tuple[Steps, ...]
-    alarms: tuple[Explained, ...]
+    alarms: tuple[ExplainedAlarm, ...]
     causes: tuple[Cause, ...]
-    wrong: tuple[Wrong, ...] = ()
-    """What went wrong with loss and gradients, where the run directory tells."""
+    wrong: tuple[NumericFault, ...] = ()
+    """Faults of loss and gradients, if the run directory holds their numbers."""
 
 
 def detect_in(path: Path, *, preset: str, environment: Mapping[str, str]) -> Detection:
-    """Replay a log, or all logs of a run directory. A path that is not there is looked for among the jobs.
+    """Detect alarms in a log, or in all logs of a run directory. A missing path is looked up as the name of a job.
 
     Raises `HermesError`.
     """
-    path = find(path, environment)
+    path = find_log(path, environment)
     ranks = read_steps(path)
     if not any(len(steps) for steps in ranks):
         raise InputError(NO_STEPS_IN_LOG, where=str(path))
@@ -58,19 +61,19 @@ def detect_in(path: Path, *, preset: str, environment: Mapping[str, str]) -> Det
     )  # fmt: skip
 
 
-def explained(ranks: Sequence[Steps], make: Callable[[int], Detector]) -> tuple[Explained, ...]:
-    """The alarms of a job whose logs are there, as a watcher of it says them."""
-    found: list[Explained] = []
+def explained(ranks: Sequence[Steps], make: Callable[[int], Detector]) -> tuple[ExplainedAlarm, ...]:
+    """The alarms of a job whose logs are complete, as a watcher of the running job would raise them."""
+    found: list[ExplainedAlarm] = []
     for notice in replay([steps for steps in ranks if len(steps)], make):
         if notice.kind == "alarm" and notice.alarm is not None:
-            found.append(Explained(alarm=notice.alarm, cause=notice.cause, ranks=notice.ranks))
+            found.append(ExplainedAlarm(alarm=notice.alarm, cause=notice.cause, ranks=notice.ranks, lost=notice.lost))
         elif notice.kind == "recovered" and found:
-            found[-1] = replace(found[-1], over=notice.since)
+            found[-1] = replace(found[-1], over=notice.since, lost=notice.lost or found[-1].lost)
     return tuple(found)
 
 
-def find(path: Path, environment: Mapping[str, str]) -> Path:
-    """The path itself if it is there, else the run directory of the job with that name."""
+def find_log(path: Path, environment: Mapping[str, str]) -> Path:
+    """The path itself if it exists, else the run directory of the job with that name."""
     if path.exists() or os.sep in str(path):
         return path
     folder = default_root(environment) / path

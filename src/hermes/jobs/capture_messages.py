@@ -1,4 +1,4 @@
-"""What asking a job for captures says, and what is said of settings, policies and addresses."""
+"""Messages about requesting captures, and about settings, policies and addresses."""
 
 from __future__ import annotations
 
@@ -9,174 +9,174 @@ from hermes.base.message import Bytes, Count, Message, Name, Names, Ns, Rank, Ra
 
 @message("jobs.not_running")
 def not_running(*, name: Name) -> None:
-    """No running job has that name."""
+    """Error: no running job has that name."""
 
 
 @message("jobs.not_one")
 def not_one(*, name: Name) -> None:
-    """Several running jobs have that name."""
+    """Error: several running jobs have that name."""
 
 
 @message("jobs.running")
 def running_jobs(*, names: Names) -> None:
-    """The names of running jobs."""
+    """Hint: the names of running jobs."""
 
 
 NONE_RUNNING = sentence("jobs.none_running")
-"""No job runs."""
+"""Hint: no job runs."""
 
 
 @message("jobs.no_level")
 def no_level(*, level: Name) -> None:
-    """A level of capture that there is none of."""
+    """Error: the given level of capture does not exist."""
 
 
 @message("jobs.no_step_yet")
 def no_step_yet(*, ranks: Ranks | None = None) -> None:
-    """A capture of ranks that have ended no step yet."""
+    """Error: a capture is requested of ranks that have ended no step yet."""
 
 
 ASK_LATER = sentence("jobs.ask_later")
-"""What to do then."""
+"""Advice for ranks without a step: request the capture again later."""
 
 OUT_OF_ANOTHER_USER = sentence("jobs.out_of_another_user")
-"""A folder was given for a capture of another user's job."""
+"""Error: an output folder was given for a capture of another user's job."""
 
 
 @message("jobs.captures_full")
 def captures_full(*, used: Bytes) -> None:
-    """The captures of a job take as much as they may."""
+    """Error: the captures of a job have reached their limit on the disk."""
 
 
 REMOVE_CAPTURES = sentence("jobs.remove_captures")
-"""What to do then."""
+"""Advice for a job whose captures are full: remove some captures."""
 
 
 @message("jobs.wait_or_cancel")
-def wait_or_cancel(*, job: Name) -> None:
-    """What to do about a capture under way."""
+def wait_or_cancel(*, job: Name, folder: Name | None = None, report: Name | None = None) -> None:
+    """Advice while a capture is under way: where the capture goes, and the report of an automatic capture."""
 
 
 @message("jobs.cannot_make")
 def cannot_make(*, path: Name, why: Name) -> None:
-    """A folder cannot be made."""
+    """Error: the folder for a capture cannot be made."""
 
 
 @message("jobs.cannot_write")
 def cannot_write(*, path: Name, why: Name) -> None:
-    """A file cannot be written."""
+    """Error: a file of a capture or a setting cannot be written."""
 
 
 HAS_IT_ENDED = sentence("jobs.has_it_ended")
-"""What to think of where a job's memory cannot be had."""
+"""Hint where a job's shared memory cannot be opened: the job may have ended."""
 
 
 @message("jobs.no_metrics")
 def no_metrics(*, metrics: Name) -> None:
-    """Metrics of the AI core that there are none of."""
+    """Error: the given metrics of the AI core do not exist."""
 
 
 @message("jobs.needs_npu")
 def needs_npu(*, options: Names, frameworks: Names) -> None:
-    """Options of a capture that the job's frameworks do not have."""
+    """Error: options of a capture that the job's frameworks do not have."""
 
 
 @message("jobs.capture_waits")
 def capture_waits(*, still: Ns) -> None:
-    """Why a capture will be waited for."""
+    """Says why a capture will have to wait: no step ends at present."""
 
 
 NO_REPORT = sentence("jobs.no_report")
-"""The page asks for a report that there is none of."""
+"""Error: the live page asks for a report that does not exist."""
 
 
 @message("jobs.pages_full")
 def pages_full(*, n: Count) -> None:
-    """As many pages follow the jobs as may."""
+    """Error: the largest number of live pages already follows the jobs."""
 
 
 CLOSE_A_PAGE = sentence("jobs.close_a_page")
-"""What to do then."""
+"""Advice for too many live pages: close one page."""
 
 
 @message("jobs.steps_of_capture")
 def steps_of_capture(*, n: Count) -> None:
-    """How many steps a capture may have."""
+    """Says how many steps a capture may have."""
 
 
 @message("jobs.ranks_of_capture")
 def ranks_of_capture(*, n: Count) -> None:
-    """How ranks are given."""
+    """Says how to write the ranks of a capture."""
 
 
 @message("jobs.fields_of_request")
 def fields_of_request(*, names: Names) -> None:
-    """Which fields a request has."""
+    """Says which fields a capture request must have."""
 
 
 NOT_A_NAME = sentence("jobs.not_a_name")
-"""A text that cannot be the name of a job."""
+"""Error: a text cannot be the name of a job."""
 
 
 @message("jobs.no_option")
 def no_option(*, option: Name) -> None:
-    """An option of a capture that there is none of."""
+    """Error: the given option of a capture does not exist."""
 
 
 @message("jobs.options_apart")
 def options_apart(*, option: Name, mode: Name) -> None:
-    """Options of `hermes profile` that do not go together."""
+    """Error: two options of `hermes profile` exclude each other."""
 
 
 @message("jobs.only_without_hermes")
 def only_without_hermes(*, option: Name) -> None:
-    """An option of `hermes profile` for jobs that were started without Hermes."""
+    """Error: an option of `hermes profile` is only for jobs that were started without Hermes."""
 
 
 WHICH_MODE = sentence("jobs.which_mode")
-"""Which options these need."""
+"""Says which mode options of `hermes profile` need."""
 
 
 @message("jobs.written")
 def written(*, path: Name) -> None:
-    """A configuration of torch_npu was written."""
+    """Says that a configuration of torch_npu was written."""
 
 
 @message("jobs.look_below")
 def look_below(*, folder: Name) -> None:
-    """Where the answer of torch_npu appears."""
+    """Says in which folder torch_npu's recording appears."""
 
 
 @message("jobs.asked")
 def asked(*, job: Name, steps: Steps) -> None:
-    """Which steps a capture was asked for."""
+    """Says for which steps a capture was requested."""
 
 
 @message("jobs.capture_is")
 def capture_is(*, folder: Name) -> None:
-    """Where a capture is."""
+    """Says in which folder a capture is."""
 
 
 @message("jobs.next_is")
 def next_is(*, command: Name) -> None:
-    """What to run next."""
+    """Says which command of Hermes to run next."""
 
 
 @message("jobs.rank_is")
 def rank_is(*, rank: Rank, pid: Name, life: Message, state: Message, text: Name | None = None) -> None:
-    """What a rank is doing, and its last capture."""
+    """A rank's line: its process, its state, and the rank's last capture."""
 
 
 @message("jobs.at_step")
 def at_step(*, step: Step, takes: Ns) -> None:
-    """A rank that steps."""
+    """The state of a rank that steps: its step and time per step."""
 
 
 ENDED = sentence("jobs.ended")
-"""A rank whose process ended."""
+"""The state of a rank whose process has ended."""
 
 NO_STEP_OF_RANK = sentence("jobs.no_step_of_rank")
-"""A rank that has ended no step yet."""
+"""The state of a rank that has ended no step yet."""
 
 
 # Thresholds, run directories, other users --------------------------------------------------------------------------
@@ -184,96 +184,114 @@ NO_STEP_OF_RANK = sentence("jobs.no_step_of_rank")
 
 @message("jobs.thresholds_unreadable")
 def thresholds_unreadable(*, why: Name) -> None:
-    """The file of thresholds cannot be read."""
+    """Error: the file of thresholds cannot be read."""
 
 
 THRESHOLDS_UNKNOWN = sentence("jobs.thresholds_unknown")
-"""The file of thresholds holds others than there are."""
+"""Error: the file of thresholds holds unknown thresholds."""
 
 
 NUMBER_SUCH_AS = sentence("jobs.number_such_as")
-"""What a setting of how long run directories are kept looks like."""
+"""An example value for the settings that say how long run directories are kept."""
 
 
 @message("jobs.policy_refuses")
 def policy_refuses(*, account: Name, action: Name, user: Name) -> None:
-    """Root's policy does not allow what was asked."""
+    """Error: root's policy does not allow the account's action."""
 
 
 @message("jobs.no_policy")
 def no_policy(*, why: Name) -> None:
-    """There is no policy, so nobody may look at jobs of others."""
+    """Error: without a policy of root, nobody may see other users' jobs."""
 
 
 POLICY_NOT_ROOTS = sentence("jobs.policy_not_roots")
-"""Others than root could have written the policy."""
+"""Error: users other than root could have written the policy."""
 
 POLICY_DAMAGED = sentence("jobs.policy_damaged")
-"""The policy is not as it should be."""
+"""Error: the policy file is damaged."""
 
 SEE_CAPTURE_PAGE = sentence("jobs.see_capture_page")
-"""Where the policy is described."""
+"""Advice: the page where the policy is described."""
 
 LOST_ACCESS = sentence("jobs.lost_access")
-"""What an audit log that cannot be written costs."""
+"""The loss where the audit log cannot be written: the access is refused."""
 
 
 @message("jobs.no_user")
 def no_user(*, user: Name) -> None:
-    """A user that there is none of."""
+    """Error: the given user does not exist."""
 
 
 # torch_npu's dynamic_profile, webhooks -----------------------------------------------------------------------------
 
 
 NO_FOLDER = sentence("jobs.no_folder")
-"""The folder that torch_npu should watch is not there."""
+"""Error: the folder that torch_npu should watch does not exist."""
 
 GIVE_WATCHED_FOLDER = sentence("jobs.give_watched_folder")
-"""Which folder to give."""
+"""Advice: give the folder that the job's torch_npu watches."""
 
 
 @message("jobs.configuration_in_use")
 def configuration_in_use(*, why: Message) -> None:
-    """A configuration of torch_npu is left alone."""
+    """Error: an existing configuration of torch_npu is not replaced; `why` says the reason."""
 
 
 REPLACE_IT = sentence("jobs.replace_it")
-"""What to do then."""
+"""Advice for an existing configuration of torch_npu: replace it by an option."""
 
 
 @message("jobs.configuration_unreadable")
 def configuration_unreadable(*, why: Name) -> None:
-    """Why: it cannot be read."""
+    """Reason to keep a configuration of torch_npu: the file cannot be read."""
 
 
 CONFIGURATION_FOREIGN = sentence("jobs.configuration_foreign")
-"""Why: it is something else."""
+"""Reason to keep a configuration of torch_npu: the file is something else."""
 
 CONFIGURATION_NEXT_STEP = sentence("jobs.configuration_next_step")
-"""Why: it asks for a profile at the next step."""
+"""Reason to keep a configuration of torch_npu: it asks for a profile at the next step."""
 
 
 @message("jobs.configuration_at_step")
 def configuration_at_step(*, step: Step) -> None:
-    """Why: it asks for a profile at a step."""
+    """Reason to keep a configuration of torch_npu: it asks for a profile at a later step."""
 
 
 @message("jobs.not_an_address")
 def not_an_address(*, address: Name) -> None:
-    """A webhook's address that is none."""
+    """Error: a webhook's address is no web address."""
 
 
 ADDRESS_IN_THE_CLEAR = sentence("jobs.address_in_the_clear")
-"""A webhook's address over http to another host."""
+"""Error: a webhook's address uses http to another host."""
 
 GIVE_HTTPS = sentence("jobs.give_https")
-"""Which addresses a webhook takes."""
+"""Advice: the addresses that a webhook takes."""
 
 GIVE_HTTPS_OR_PLAIN = sentence("jobs.give_https_or_plain")
-"""The same where http was asked for."""
+"""Advice: the addresses that a webhook takes, with the option that allows http."""
 
 
 @message("jobs.webhook_failed")
 def webhook_failed(*, why: Name) -> None:
-    """A webhook did not take an event."""
+    """Warning: a webhook did not accept an event."""
+
+
+@message("jobs.no_capture_at")
+def no_capture_at(*, first: Step) -> None:
+    """Error: the last requested capture does not begin at that step, or does not exist."""
+
+
+NOTHING_ASKED = sentence("jobs.nothing_asked")
+"""Error: there is no such capture to end."""
+
+
+NOT_ASKED = sentence("jobs.not_asked_stack")
+"""Reason for a missing stack: the process has no handler, and py-spy is not usable."""
+
+
+@message("jobs.no_stack")
+def no_stack(*, rank: Rank, why: Message) -> None:
+    """Says that the stacks of a rank are unknown, and why."""

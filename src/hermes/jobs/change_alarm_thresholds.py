@@ -1,4 +1,4 @@
-"""Use case: change the thresholds of the preset `ksigma` for a job that runs, by a file in its run directory."""
+"""Use case: change the thresholds of the preset `ksigma` for a running job, by a file in its run directory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hermes.inside.wire.rundir import Job
 from hermes.jobs import capture_messages, messages
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 from hermes.jobs.detect.messages import no_value, number_from, whole_number_from
-from hermes.jobs.owned import content
+from hermes.jobs.run_directory_files import content
 
 FILE = "thresholds.json"
 _LEAST = {"k": 0.1, "consecutive": 1.0}
@@ -23,7 +23,7 @@ _LARGEST = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """What may change while a job runs; None leaves what the watcher's environment says.
+    """Thresholds that may change while a job runs; None keeps the value from the watcher's environment.
 
     `k`: deviations above the mean from which on a step is a spike; `consecutive`: spikes in a row that are an alarm.
     """
@@ -32,29 +32,29 @@ class Thresholds:
     consecutive: int | None = None
 
     def on(self, settings: KSigmaSettings) -> KSigmaSettings:
-        """These settings with what is set here."""
+        """A copy of the `ksigma` settings with the thresholds that are set here."""
         changed = {name: value for name, value in self.set_here().items() if value is not None}
         return replace(settings, **changed)  # type: ignore[arg-type]
 
     def over(self, older: Thresholds) -> Thresholds:
-        """What is set here, else what was before."""
+        """The thresholds of this object, with missing values taken from `older`."""
         return Thresholds(
             k=older.k if self.k is None else self.k,
             consecutive=older.consecutive if self.consecutive is None else self.consecutive,
         )
 
     def set_here(self) -> dict[str, float | None]:
-        """Every threshold by its name."""
+        """The value of every threshold by its name, None if not set."""
         return {"k": self.k, "consecutive": self.consecutive}
 
     def message(self) -> Message:
-        """What is set, as `hermes thresholds` prints it."""
+        """The set thresholds, as `hermes thresholds` prints them."""
         values = [f"{name} {value:g}" for name, value in self.set_here().items() if value is not None]
         return messages.thresholds_set(values=values) if values else messages.THRESHOLDS_DEFAULT
 
 
 def read(job: Job) -> Thresholds:
-    """What the job's file says; nothing set where there is none. Raises `InputError` for a damaged one."""
+    """The thresholds in the job's file; none without a file. Raises `InputError` for a damaged file."""
     path = job.folder / FILE
     found = content(path, _LARGEST)
     if found is None and not os.path.lexists(path):
@@ -71,9 +71,9 @@ def read(job: Job) -> Thresholds:
 
 
 def write(job: Job, wanted: Thresholds) -> Thresholds:
-    """Set what is wanted and keep the rest; returns what holds now. Raises `HermesError`.
+    """Set the wanted thresholds and keep the others; returns the thresholds that now hold. Raises `HermesError`.
 
-    The file is replaced whole, so that a watcher never reads half of it.
+    The file is replaced as a whole: a watcher never reads half of it.
     """
     for name, value in wanted.set_here().items():
         if value is not None:
@@ -92,7 +92,7 @@ def write(job: Job, wanted: Thresholds) -> Thresholds:
 
 
 def stamp(job: Job) -> tuple[int, int]:
-    """Changes whenever the file is replaced; zeros where there is none."""
+    """Two numbers that change whenever the file of thresholds is replaced; zeros without a file."""
     try:
         facts = (job.folder / FILE).stat()
     except OSError:

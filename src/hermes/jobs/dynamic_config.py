@@ -1,7 +1,7 @@
-"""Use case: ask a job that was started without Hermes for a profile, through the file that torch_npu watches.
+"""Use case: request a profile of a job that was started without Hermes, through the file that torch_npu watches.
 
-torch_npu's `dynamic_profile` (PROF_CONFIG_PATH, or `dp.init(folder)`) looks at `profiler_config.json` of a folder and
-profiles when it changes. Keys and defaults are those of torch_npu 2.13.0, `profiler/_dynamic_profiler`.
+torch_npu's `dynamic_profile` (PROF_CONFIG_PATH, or `dp.init(folder)`) watches `profiler_config.json` of a folder and
+profiles when the file changes. Keys and defaults are those of torch_npu 2.13.0, `profiler/_dynamic_profiler`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Any
 from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.base.message import Message
 from hermes.base.write_atomic import write_atomic
-from hermes.inside.wire.levels import NPU_OPTIONS, TORCH_NPU, CaptureError, npu_options
+from hermes.inside.wire.capture_levels import NPU_OPTIONS, TORCH_NPU, CaptureError, npu_options
 from hermes.jobs import capture_messages
 from hermes.jobs.detect.messages import choices
-from hermes.jobs.reasons import reason
+from hermes.jobs.failure_reasons import reason
 
 FILE = "profiler_config.json"
 NEXT_STEP = -1
 """The value of `start_step` that means the step after the file was seen; 0 means none."""
 _LARGEST = 1 << 20
-"""Bytes that torch_npu's channel has room for."""
+"""Largest file in bytes that torch_npu's channel has room for."""
 _EXPERIMENTAL: Mapping[str, object] = {
     "profiler_level": "Level0", "aic_metrics": "AiCoreNone", "l2_cache": False, "op_attr": False,
     "gc_detect_threshold": None, "data_simplification": True, "record_op_args": False, "export_type": ["text"],
@@ -42,10 +42,10 @@ _DEFAULTS: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """What is asked of torch_npu: `steps` of them from `start_step` on, of these ranks (none named: all), into `out`.
+class ProfileRequest:
+    """A profile request to torch_npu: `steps` steps from `start_step` on, of these ranks (empty: all), into `out`.
 
-    `options` are those of a capture: `memory`, `stack`, `mstx`, `aic_metrics`, and `NPU_OPTIONS`.
+    `options` are options of a capture: `memory`, `stack`, `mstx`, `aic_metrics`, and `NPU_OPTIONS`.
     """
 
     steps: int
@@ -63,8 +63,8 @@ def _asked(options: Mapping[str, str]) -> dict[str, object]:
         raise QueryError(reason(wrong), hint=choices(names=NPU_OPTIONS)) from wrong
 
 
-def config(ask: Ask) -> dict[str, object]:
-    """The content of the file. Raises `QueryError` for a level that is none."""
+def config(ask: ProfileRequest) -> dict[str, object]:
+    """The content of the configuration file. Raises `QueryError` for an unknown level."""
     if ask.level not in TORCH_NPU:
         raise QueryError(capture_messages.no_level(level=ask.level), hint=choices(names=TORCH_NPU))
     level, full = TORCH_NPU[ask.level], ask.level == "full"
@@ -89,11 +89,11 @@ def config(ask: Ask) -> dict[str, object]:
     }
 
 
-def write(folder: Path, ask: Ask, *, replace: bool) -> Path:
-    """Put the file into the folder whole, and return its path. Raises `HermesError`.
+def write_config(folder: Path, ask: ProfileRequest, *, replace: bool) -> Path:
+    """Write the complete configuration file into the folder, and return its path. Raises `HermesError`.
 
-    A file that asks for a profile already is left alone unless `replace`: nobody can tell whether it was obeyed, since
-    torch_npu answers nothing. One that asks for nothing, as torch_npu makes it, is replaced.
+    A file that already requests a profile is left alone unless `replace`: Hermes cannot know whether it was obeyed,
+    since torch_npu answers nothing. A file that requests nothing, as torch_npu makes it, is replaced.
     """
     text = json.dumps(config(ask), indent=4)
     path = folder / FILE
@@ -110,7 +110,7 @@ def write(folder: Path, ask: Ask, *, replace: bool) -> Path:
         with write_atomic(path, mode=mode) as file:
             file.write(text.encode())
             file.flush()
-            # torch_npu compares whole seconds of the time of change: two changes in one second would be one.
+            # torch_npu compares whole seconds of the time of change: two changes in one second would look like one.
             if before and int(os.fstat(file.fileno()).st_mtime) <= int(before.st_mtime):
                 later = int(before.st_mtime) + 1
                 os.utime(file.fileno(), (later, later))
@@ -121,7 +121,7 @@ def write(folder: Path, ask: Ask, *, replace: bool) -> Path:
 
 
 def _facts(path: Path) -> os.stat_result | None:
-    """What is known of the file that stands there; None for a link, or where there is none."""
+    """The status of the existing file; None for a link, or without a file."""
     with contextlib.suppress(OSError):
         facts = path.lstat()
         return facts if stat.S_ISREG(facts.st_mode) else None
@@ -129,9 +129,9 @@ def _facts(path: Path) -> os.stat_result | None:
 
 
 def _in_use(path: Path) -> Message | None:
-    """Why the file must not be written over; None when it may."""
+    """Why the existing file must not be overwritten; None when it may."""
     try:
-        # The folder may be another user's: a link is not followed, a pipe not waited for.
+        # The folder may be another user's: do not follow a link, and do not wait for a pipe.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             raw: Any = json.loads(file.read(_LARGEST) or b"")

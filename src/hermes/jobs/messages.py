@@ -1,4 +1,4 @@
-"""What watchers, captures and run directories say."""
+"""Messages of watchers, captures and run directories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hermes.base.message import (
 
 
 class CaptureState(Word):
-    """How far a rank is with a capture; see `hermes.inside.wire.control.STATES`."""
+    """The state of a rank in a capture; see `hermes.inside.wire.control.STATES`."""
 
     NONE = "none"
     ACCEPTED = "accepted"
@@ -35,7 +35,7 @@ class CaptureState(Word):
 
 
 class JobState(Word):
-    """What a watcher says of a job."""
+    """The state of a job in the view of its watcher."""
 
     BASELINE = "baseline"
     WATCHING = "watching"
@@ -50,34 +50,34 @@ class JobState(Word):
 def no_progress(
     *, waited: Ns, last: Step, gone: Ranks | None = None, behind: Ranks | None = None, places: Messages | None = None
 ) -> None:
-    """No step ends any more."""
+    """An alarm: no step of the job ends any more."""
 
 
 @message("jobs.stands")
 def stands(*, ranks: Ranks, line: Name, collective: Name | None = None) -> None:
-    """Where ranks stand: the line of the job's own code, and the collective that it waits in."""
+    """Where ranks stand: the line of the job's own code, and the awaited collective."""
 
 
 @message("jobs.do_restart")
 def do_restart(*, gone: Ranks) -> None:
-    """What to do where a rank's process ended."""
+    """Advice for a stuck job of which a rank's process ended."""
 
 
 @message("jobs.do_look_at_absent")
 def do_look_at_absent(*, absent: Ranks, collectives: Names) -> None:
-    """What to do where some ranks did not enter a collective."""
+    """Advice for a stuck job in which some ranks did not enter a collective."""
 
 
 DO_READ_STACKS = sentence("jobs.do_read_stacks")
-"""What to do where all ranks have said where they stand."""
+"""Advice for a stuck job whose ranks all gave their stacks: read the stacks."""
 
 DO_DUMP_STACK = sentence("jobs.do_dump_stack")
-"""What to do where no rank has said where it stands."""
+"""Advice for a stuck job whose ranks gave no stacks: use py-spy."""
 
 
 @message("jobs.progress")
 def progress(*, waited: Ns) -> None:
-    """The end of a standstill."""
+    """The end of a standstill: steps end again."""
 
 
 # What a watcher does ---------------------------------------------------------------------------------------------
@@ -85,101 +85,101 @@ def progress(*, waited: Ns) -> None:
 
 @message("jobs.watcher_ends")
 def watcher_ends(*, why: Text) -> None:
-    """A watcher has failed."""
+    """Error: a watcher has failed, and the job goes on."""
 
 
 @message("jobs.not_watched")
 def not_watched(*, why: Text) -> None:
-    """A watcher could not begin."""
+    """Error: a job's watcher could not begin."""
 
 
 @message("jobs.thresholds")
 def thresholds(*, now: Message, unused_by: Name | None = None) -> None:
-    """Thresholds were taken up; `unused_by` is a preset that has none."""
+    """Says that thresholds are now in use; `unused_by` is a preset that has none."""
 
 
 @message("jobs.thresholds_kept")
 def thresholds_kept(*, why: Text) -> None:
-    """A file of thresholds cannot be used."""
+    """Warning: a file of thresholds cannot be used, so the thresholds stay."""
 
 
 @message("jobs.thresholds_set")
 def thresholds_set(*, values: Names) -> None:
-    """Thresholds by name and value."""
+    """The thresholds of `ksigma` that are set, by name and value."""
 
 
 THRESHOLDS_DEFAULT = sentence("jobs.thresholds_default")
-"""No threshold was set for the job."""
+"""Says that no threshold was set for the job."""
 
 
 @message("jobs.no_capture")
 def no_capture(*, why: Text) -> None:
-    """An alarm starts no capture."""
+    """Says that an alarm starts no capture, and why."""
 
 
 @message("jobs.captures_spent")
 def captures_spent(*, n: Count) -> None:
-    """Why an alarm starts no capture: there were as many as there may be."""
+    """Reason for no capture: the limit is reached, and the next is allowed in hours."""
 
 
 @message("jobs.captured_lately")
 def captured_lately(*, n: Count) -> None:
-    """Why an alarm starts no capture: minutes since the last one."""
+    """Reason for no capture: minutes since the last capture."""
 
 
 @message("jobs.refused_lately")
 def refused_lately(*, n: Count) -> None:
-    """Why an alarm starts no capture: minutes since every rank refused one."""
+    """Reason for no capture: minutes since every rank refused one."""
 
 
 @message("jobs.capturing")
 def capturing(*, n: Count, first: Step) -> None:
-    """A capture was asked for."""
+    """Says that a watcher has requested a capture, and of which steps."""
 
 
 @message("jobs.capture_not_whole")
 def capture_not_whole(*, answers: Messages) -> None:
-    """Not every rank has finished its capture."""
+    """Says that not every rank has finished its capture."""
 
 
 @message("jobs.captured")
 def captured(*, answers: Messages, folder: Name) -> None:
-    """A capture is over: what the ranks say of it, and where it is."""
+    """Says that a capture is over, with the ranks' answers and the folder."""
 
 
 @message("jobs.answer")
 def answer(*, ranks: Ranks, state: Message, text: Text | None = None) -> None:
-    """What ranks say of a capture; `text` is what they add."""
+    """The answer of ranks to a capture; `text` is what they add."""
 
 
 @message("jobs.finding")
 def finding(*, found: Text) -> None:
-    """What the analysis of a capture found."""
+    """The finding of a capture's analysis."""
 
 
 @message("jobs.report")
 def report(*, path: Name) -> None:
-    """Where the report on a capture is."""
+    """The path of the report on a capture."""
 
 
 @message("jobs.of_job")
 def of_job(*, job: Name, said: Text) -> None:
-    """Which job something is said of, where several are watched."""
+    """A message with the name of its job, where several jobs are watched."""
 
 
 @message("jobs.removed")
 def removed(*, job: Name) -> None:
-    """A run directory was removed."""
+    """Says that a run directory was removed."""
 
 
 ASKED_BY_HAND = sentence("jobs.asked_by_hand")
-"""Why a capture was made."""
+"""Reason of a capture: a user requested it by hand."""
 
 ASKED_ON_PAGE = sentence("jobs.asked_on_page")
-"""Why a capture was made: from the page of running jobs."""
+"""Reason of a capture: a user requested it on the page of running jobs."""
 
 ASKED_OF_LIBKINETO = sentence("jobs.asked_of_libkineto")
-"""Why a capture was made: of a job that was started without Hermes."""
+"""Reason of a capture: a user requested it of a job that was started without Hermes."""
 
 
 # What an analysis found ------------------------------------------------------------------------------------------
@@ -187,31 +187,45 @@ ASKED_OF_LIBKINETO = sentence("jobs.asked_of_libkineto")
 
 @message("jobs.found")
 def found(*, code: Name, what: Text, do: Text | None = None) -> None:
-    """The first finding of a report."""
+    """The first finding of a report, with what to do."""
+
+
+@message("jobs.changed_then")
+def changed_then(*, changed: Text, found: Text) -> None:
+    """The change before an alarm, then the findings of the capture that the alarm started."""
 
 
 @message("jobs.no_rule_fired")
 def no_rule_fired(*, verdict: Text) -> None:
-    """A report without findings: its first sentence."""
+    """The first sentence of a report without findings."""
 
 
 @message("jobs.without_device")
 def without_device(*, what: Text, why: Text, do: Text | None = None) -> None:
-    """Behind a finding: the device side of the capture could not be read."""
+    """An addition to a finding: the device side of the capture could not be read."""
 
 
 @message("jobs.report_unreadable")
 def report_unreadable(*, why: Name) -> None:
-    """The report that an analysis should have written."""
+    """Error: the report of an analysis cannot be read."""
 
 
 ANALYSIS_STOPPED = sentence("jobs.analysis_stopped")
-"""The job ended before the analysis of its capture."""
+"""Says that the job ended before the analysis of its capture."""
 
 
 @message("jobs.analysis_failed")
-def analysis_failed(*, log: Name, why: Name | None = None) -> None:
-    """An analysis ended with an error; `why` is what it said."""
+def analysis_failed(*, log: Name, why: Name | None = None, how: Message | None = None) -> None:
+    """Error: an analysis failed; `why` is its error text, and `how` the signal that ended it."""
+
+
+ANALYSIS_KILLED = sentence("jobs.analysis_killed")
+"""Says that the system has killed an analysis."""
+
+
+@message("jobs.analysis_signal")
+def analysis_signal(*, signal: Name) -> None:
+    """Says that a signal has ended an analysis."""
 
 
 # The picture of running jobs ---------------------------------------------------------------------------------------
@@ -224,9 +238,9 @@ def bandwidth(*, kind: Name, group: Name, rates: Message, size: Bytes) -> None:
 
 @message("jobs.rate")
 def rate(*, rate: Number) -> None:
-    """Gigabytes a second of one rank."""
+    """The bandwidth of one rank, in gigabytes a second."""
 
 
 @message("jobs.rates")
 def rates(*, least: Number, most: Number) -> None:
-    """Gigabytes a second of the slowest and the fastest rank."""
+    """The bandwidth of the slowest and the fastest rank, in gigabytes a second."""

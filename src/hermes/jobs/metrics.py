@@ -1,25 +1,26 @@
-"""Running jobs for other programs: one JSON document, or OpenMetrics text, which Prometheus reads."""
+"""Exports running jobs for other programs: one JSON document, or OpenMetrics text, which Prometheus reads."""
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hermes.base.errors import HermesError
 from hermes.base.message import Word
-from hermes.base.say import told
+from hermes.base.say import message_as_json
 from hermes.base.write_atomic import write_atomic
 from hermes.jobs.capture_messages import cannot_write
+from hermes.jobs.job_view import JobView, RankView
 from hermes.jobs.messages import JobState
-from hermes.jobs.view import JobView, RankView
 from hermes.model import metric
-from hermes.model.metric import Family, Measured
+from hermes.model.metric import MetricFamily, MetricSample
 
 SCHEMA = "hermes.watch/1"
 PERIOD_S = 15.0
-"""Between two documents or files."""
+"""Seconds between two documents or files."""
 
 
 class Metric(Word):
@@ -49,8 +50,8 @@ class Metric(Word):
 
 
 _JOB, _RANK = ("job_name",), ("job_name", "rank")
-_OF_RANK: Mapping[Family, Callable[[RankView], float | None]] = {
-    Family(word=word, labels=_RANK): value
+_OF_RANK: Mapping[MetricFamily, Callable[[RankView], float | None]] = {
+    MetricFamily(word=word, labels=_RANK): value
     for word, value in (
         (Metric.STEP, lambda rank: rank.step),
         (Metric.STEP_END, lambda rank: _seconds(rank.end_ns)),
@@ -68,30 +69,31 @@ _OF_RANK: Mapping[Family, Callable[[RankView], float | None]] = {
         (Metric.DEVICE, lambda rank: _seconds(rank.device_ns)),
     )
 }
-_INFO = Family(word=Metric.JOB, kind="info", labels=("job_name", "launch", "ranks"))
-_SLOW = Family(word=Metric.SLOW, labels=_JOB)
-_STATE = Family(word=Metric.STATE, kind="stateset", labels=_JOB)
-_ALARMS = Family(word=Metric.ALARMS, kind="counter", labels=_JOB)
-_CAPTURES = Family(word=Metric.CAPTURES, kind="counter", labels=("job_name", "how"))
-_PARTS = Family(word=Metric.PARTS, labels=("job_name", "rank", "part"))
-_BANDWIDTH = Family(word=Metric.BANDWIDTH, labels=("job_name", "rank", "kind", "group"))
+_INFO = MetricFamily(word=Metric.JOB, kind="info", labels=("job_name", "launch", "ranks"))
+_SLOW = MetricFamily(word=Metric.SLOW, labels=_JOB)
+_STATE = MetricFamily(word=Metric.STATE, kind="stateset", labels=_JOB)
+_ALARMS = MetricFamily(word=Metric.ALARMS, kind="counter", labels=_JOB)
+_CAPTURES = MetricFamily(word=Metric.CAPTURES, kind="counter", labels=("job_name", "how"))
+_PARTS = MetricFamily(word=Metric.PARTS, labels=("job_name", "rank", "part"))
+_BANDWIDTH = MetricFamily(word=Metric.BANDWIDTH, labels=("job_name", "rank", "kind", "group"))
 FAMILIES = (_INFO, _SLOW, _STATE, _ALARMS, _CAPTURES, *_OF_RANK, _PARTS, _BANDWIDTH)
-"""All that is told of jobs."""
+"""All families of metrics of jobs."""
 
 
-def document(jobs: Sequence[JobView]) -> dict[str, object]:
-    """All jobs; what is not measured is null."""
-    return {"schema": SCHEMA, "jobs": [_job(job) for job in jobs]}
+def document(jobs: Sequence[JobView], now_ns: int) -> dict[str, object]:
+    """All jobs as a document; a number that was not measured is null. `now_ns` is the time of the document."""
+    return {"schema": SCHEMA, "now_ns": now_ns, "jobs": [_job(job) for job in jobs]}
 
 
 def _job(job: JobView) -> dict[str, object]:
     return {
         "job": job.id,
+        "launch": job.launch,
         "state": None if job.state is None else job.state.value,
-        "stalled": None if job.stalled is None else told(job.stalled),
+        "stalled": None if job.stalled is None else message_as_json(job.stalled),
         "alarms": job.alarms,
         "slow": job.slow,
-        "said": [told(line) for line in job.said],
+        "said": [message_as_json(line) for line in job.said],
         "ranks": [_rank(rank) for rank in job.ranks],
     }
 
@@ -101,7 +103,13 @@ def _rank(rank: RankView) -> dict[str, object]:
         "rank": rank.rank,
         "step": rank.step,
         "step_ns": _median(rank.walls_ns),
+        "longest_ns": rank.longest_ns,
         "baseline_ns": rank.baseline_ns,
+        "end_ns": rank.end_ns,
+        "own_ns": None if rank.own_ns is None else round(rank.own_ns),
+        "collective_ns": None if rank.collective_ns is None else round(rank.collective_ns),
+        "device_ns": None if rank.device_ns is None else round(rank.device_ns),
+        "alive": rank.alive,
         "samples_per_s": rank.samples_per_s,
         "tokens_per_s": rank.tokens_per_s,
         "mfu": rank.mfu,
@@ -122,33 +130,33 @@ def openmetrics(jobs: Sequence[JobView]) -> str:
     return metric.openmetrics(measured(jobs))
 
 
-def measured(jobs: Sequence[JobView]) -> Iterator[Measured]:
-    """The numbers of all jobs, by family; what is not measured is absent."""
-    yield Measured(family=_INFO, rows=[((job.id, job.launch or job.id, str(len(job.ranks))), 1.0) for job in jobs])
-    yield Measured(family=_SLOW, rows=[((job.id,), float(job.slow)) for job in jobs])
+def measured(jobs: Sequence[JobView]) -> Iterator[MetricSample]:
+    """The numbers of all jobs, by family; a number that was not measured is absent."""
+    yield MetricSample(family=_INFO, rows=[((job.id, job.launch or job.id, str(len(job.ranks))), 1.0) for job in jobs])
+    yield MetricSample(family=_SLOW, rows=[((job.id,), float(job.slow)) for job in jobs])
     states = [((job.id, state.value), float(job.state is state)) for job in jobs for state in JobState]
-    yield Measured(family=_STATE, rows=states)
-    yield Measured(family=_ALARMS, rows=[((job.id,), float(job.alarms)) for job in jobs])
+    yield MetricSample(family=_STATE, rows=states)
+    yield MetricSample(family=_ALARMS, rows=[((job.id,), float(job.alarms)) for job in jobs])
     captures = [((job.id, how), float(count)) for job in jobs for how, count in job.captures]
-    yield Measured(family=_CAPTURES, rows=captures)
+    yield MetricSample(family=_CAPTURES, rows=captures)
     for family, value in _OF_RANK.items():
         rows = [((job.id, str(rank.rank)), float(found)) for job in jobs for rank in job.ranks
                 if (found := value(rank)) is not None]  # fmt: skip
-        yield Measured(family=family, rows=rows)
+        yield MetricSample(family=family, rows=rows)
     parts = [
         ((job.id, str(rank.rank), spent.value), ns / 1e9)
         for job in jobs for rank in job.ranks for spent, ns in rank.split
     ]  # fmt: skip
-    yield Measured(family=_PARTS, rows=parts)
+    yield MetricSample(family=_PARTS, rows=parts)
     moved = [
         ((job.id, str(rank.rank), one.kind, one.group), one.gb_per_s * 1e9)
         for job in jobs for rank in job.ranks for one in rank.bandwidth
     ]  # fmt: skip
-    yield Measured(family=_BANDWIDTH, rows=moved)
+    yield MetricSample(family=_BANDWIDTH, rows=moved)
 
 
 def write_textfile(path: Path, jobs: Sequence[JobView]) -> None:
-    """Replace the file whole, as the collector `textfile` of the node exporter wants it. Raises `HermesError`."""
+    """Replace the file as a whole, as the collector `textfile` of the node exporter requires. Raises `HermesError`."""
     text = metric.prometheus_text(measured(jobs))
     try:
         with write_atomic(path, mode=0o644) as file:
@@ -158,8 +166,8 @@ def write_textfile(path: Path, jobs: Sequence[JobView]) -> None:
 
 
 def json_text(jobs: Sequence[JobView]) -> str:
-    """`document` in one line."""
-    return json.dumps(document(jobs), allow_nan=False, separators=(",", ":"))
+    """The `document` of this moment in one line of JSON."""
+    return json.dumps(document(jobs, time.time_ns()), allow_nan=False, separators=(",", ":"))
 
 
 def _median(walls_ns: Sequence[int]) -> int | None:
@@ -168,7 +176,7 @@ def _median(walls_ns: Sequence[int]) -> int | None:
 
 
 def _strict(number: float | None) -> float | str | None:
-    """A number that JSON holds, or its name."""
+    """A number that JSON holds; the name of NaN or an infinity."""
     return number if number is None or math.isfinite(number) else str(number)
 
 

@@ -1,4 +1,4 @@
-"""Use case: all running jobs at a glance, through one watcher each."""
+"""Use case: the current state of all running jobs, through one watcher for each job."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ import numpy as np
 from hermes.base.message import Text
 from hermes.inside.wire.recovery import clean
 from hermes.inside.wire.rundir import Job, default_root, memory_folders, running
-from hermes.jobs.captures import counted
-from hermes.jobs.current import Current, Files
+from hermes.jobs.captures_on_disk import count_captures
+from hermes.jobs.current_jobs import CurrentJobs, ReplacedFiles
 from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.causes import Cause, split
-from hermes.jobs.detect.detect import detector_of
-from hermes.jobs.detect.job import KEPT
+from hermes.jobs.detect.job_alarms import KEPT
 from hermes.jobs.detect.read_step_logs import Steps
+from hermes.jobs.detect.replay_detector import detector_of
 from hermes.jobs.detect.straggler import own_time
+from hermes.jobs.job_view import Bandwidth, JobView, RankView
 from hermes.jobs.messages import of_job, removed
-from hermes.jobs.operators import following
-from hermes.jobs.owned import Pinned
+from hermes.jobs.operator_policy import following
 from hermes.jobs.prune import prune
-from hermes.jobs.view import Bandwidth, JobView, RankView
-from hermes.jobs.watch import Watcher
-from hermes.knowledge.chips import chip_of
+from hermes.jobs.run_directory_files import PinnedJob
+from hermes.jobs.stall_limits import LATEST
+from hermes.jobs.watch_job import Watcher
+from hermes.knowledge.identify_chip import chip_of
 
 _SHOWN = 120
 _MOST_KINDS = 64
@@ -39,7 +40,7 @@ _MOST_RANKS = _MOST_JOBS = 4096
 
 
 class Overview:
-    """The watchers of all running jobs of this user, or of those whose name holds a text."""
+    """The watchers of all running jobs of this user, or of the jobs whose name contains a text."""
 
     def __init__(
         self, environment: Mapping[str, str], *, name: str, preset: str, capture: bool, peak_flops: float | None,
@@ -47,12 +48,12 @@ class Overview:
         noted: Callable[[str, Mapping[str, object]], None] | None = None, users: Sequence[str] = (),
         kept: int = KEPT, most_ranks: int = _MOST_RANKS, most_jobs: int = _MOST_JOBS,
     ) -> None:  # fmt: skip
-        """`peak_flops`: of one device, per second, for MFU; without it that of the chip, where it is known.
+        """`peak_flops`: FLOP/s of one device, for MFU; by default the known peak of the chip.
 
-        `acts` False only looks on. `noted` is handed each event of a job, with its name. `users` are others whose jobs
-        are looked at too, as root's policy allows: they stand here as `USER:JOB`. Raises `HermesError` where it does
-        not, and for a preset that is none. `kept` and `most_ranks` bound the memory of a job, as in `Watcher`,
-        `most_jobs` how many of a user are looked at, the oldest first.
+        `acts` False only watches. `noted` gets each event of a job, with the job's name. `users` are other users whose
+        jobs are watched too, as root's policy allows: these jobs are named `USER:JOB`. Raises `HermesError` where the
+        policy refuses, and for an unknown preset. `kept` and `most_ranks` bound the memory of a job, as in `Watcher`,
+        `most_jobs` the number of watched jobs of a user, the oldest first.
         """
         detector_of(preset, 0, environment)
         self._environment, self._name, self._preset, self._capture = environment, name, preset, capture
@@ -62,22 +63,22 @@ class Overview:
         self._noted = noted
         self._kept, self._most_ranks, self._most_jobs = kept, most_ranks, most_jobs
         self._others = {user: following(user, environment) for user in users}
-        self._pinned: dict[str, Pinned] = {}
+        self._pinned: dict[str, PinnedJob] = {}
         self._watchers: dict[str, Watcher] = {}
         self._said: dict[str, deque[Text]] = {}
-        self._files = Files()
-        self._current = Current()
+        self._files = ReplacedFiles()
+        self._current = CurrentJobs()
         self._tidied_ns: int | None = None
         self._pruned_ns: int | None = None
 
     def look(self) -> tuple[JobView, ...]:
-        """Look at every job; jobs that have ended leave the picture, and their memory is removed."""
+        """Look at every job; ended jobs leave the view, and their shared memory is removed."""
         root = default_root(self._environment)
         self._tidy()
         own = [job for job in self._current.jobs(root) if self._name in job.id and running(job)]
         alive = {job.id: job for job in own[: self._most_jobs]}
         for user, jobs in self._others.items():
-            # No name of a job of this account has a colon.
+            # No job of this account has a colon in its name.
             alive |= {f"{user}:{job.id}": job for job in jobs()[: self._most_jobs] if self._name in job.id}
         for gone in self._watchers.keys() - alive.keys():
             self._end(gone)
@@ -94,7 +95,7 @@ class Overview:
             self._pinned.pop(name).close()
 
     def _tidy(self) -> None:
-        """Remove what killed jobs left in memory, and run directories that are kept no longer; both take a while."""
+        """Remove the shared memory of killed jobs, and old run directories; both take a while."""
         now = time.monotonic_ns()
         if self._tidied_ns is None or now - self._tidied_ns > _TIDY_NS:
             self._tidied_ns = now
@@ -110,15 +111,15 @@ class Overview:
         return watcher.job if watcher else None
 
     def alarms(self, job_id: str) -> list[tuple[Alarm, Cause | None]]:
-        """What was noticed here in a job that runs, with its causes, oldest first."""
+        """The alarms that this view noticed in a running job, with their causes, oldest first."""
         watcher = self._watchers.get(job_id)
         return list(watcher.alarms) if watcher else []
 
     def _begin(self, name: str, job: Job) -> Watcher | None:
-        """A watcher of the job; None where its folder is not that of the user whose job it is."""
+        """A watcher of the job; None where the job's folder does not belong to the job's user."""
         if name != job.id:
             try:
-                self._pinned[name] = Pinned(job)
+                self._pinned[name] = PinnedJob(job)
             except OSError:
                 return None
             job = self._pinned[name].job
@@ -142,13 +143,16 @@ class Overview:
         scores = watcher.scores()
         known = watcher.steps()
         ranks = [
-            _with_look(replace(self._rank(steps, watcher.job), score=scores.get(steps.rank)), watcher)
+            _with_look(
+                replace(self._rank(steps, watcher.job), score=scores.get(steps.rank), alive=watcher.lives(steps.rank)),
+                watcher,
+            )
             for steps in known
         ]
         stalled = watcher.stall.message if watcher.stall else None
         return JobView(
             id=job_id, ranks=tuple(ranks), said=tuple(self._said[job_id]), state=watcher.state, stalled=stalled,
-            alarms=len(watcher.alarms), slow=watcher.slow, captures=tuple(counted(watcher.job).items()),
+            alarms=len(watcher.alarms), slow=watcher.slow, captures=tuple(count_captures(watcher.job).items()),
             launch=next((str(steps.about.get("launch") or "") for steps in known), ""),
             command=watcher.job.command,
         )  # fmt: skip
@@ -164,7 +168,6 @@ class Overview:
         known = isinstance(flops, int) and 0 < flops < _MOST_FLOPS and peak and seconds > 0
         memory = last.of("rss_bytes")
         memory = memory[~np.isnan(memory)]
-        own = own_time(last)
         return RankView(
             rank=steps.rank,
             step=int(last.columns["step"][-1]),
@@ -177,9 +180,10 @@ class Overview:
             memory_bytes=int(memory[-1]) if len(memory) else None,
             bandwidth=bandwidth_of(self._read(job, f"comm-rank{steps.rank}.json")),
             end_ns=int(last.columns["end_ns"][-1]),
-            own_ns=None if own is None else own[0],
+            own_ns=own_time(last),
             collective_ns=_mean(last, "comm_ns"),
             device_ns=_mean(last, "device_ns"),
+            longest_ns=int(steps.columns["wall_ns"][-LATEST:].max()),
         )
 
     def _read(self, job: Job, name: str) -> Mapping[str, object]:
@@ -187,7 +191,7 @@ class Overview:
         return self._files.read(job.folder / name)
 
     def close(self) -> None:
-        """Let go of all jobs."""
+        """Close the watchers of all jobs in the overview."""
         for watcher in self._watchers.values():
             watcher.close(patience_s=1)
         for pinned in self._pinned.values():
@@ -202,7 +206,7 @@ def _with_look(rank: RankView, watcher: Watcher) -> RankView:
 
 
 def bandwidth_of(found: Mapping[str, object]) -> tuple[Bandwidth, ...]:
-    """What a rank wrote of its collectives; whatever is not as it should be is left out."""
+    """The bandwidths in a rank's file of collectives; invalid entries are left out."""
     made = []
     rows = found.get("collectives")
     for row in rows[:_MOST_KINDS] if isinstance(rows, list) else ():
@@ -215,19 +219,19 @@ def bandwidth_of(found: Mapping[str, object]) -> tuple[Bandwidth, ...]:
 
 
 def _peak(device: object) -> float | None:
-    """FLOP/s of the device's matrix units in 16-bit floats, dense, which MFU is quoted against; None when not known."""
+    """FLOP/s of the device's matrix units in 16-bit floats, dense, as MFU is defined; None when not known."""
     chip = chip_of(device) if isinstance(device, str) else None
     return (chip.matrix.get("bf16") or chip.matrix.get("fp16")) if chip else None
 
 
 def _baseline(steps: Steps) -> int | None:
-    """Typical time in the first half of what is kept; the second half is what it is held against."""
+    """Typical step time in the first half of the kept steps, for comparison with the second half."""
     walls = steps.columns["wall_ns"][: max(len(steps) // 2, 1)]
     return int(np.median(walls)) if len(walls) >= 20 else None
 
 
 def _mean(steps: Steps, name: str) -> float | None:
-    """Of the steps in which it was measured."""
+    """The mean of a value over the steps in which it was measured."""
     found = steps.of(name)
     found = found[~np.isnan(found)]
     return float(found.mean()) if len(found) else None

@@ -1,4 +1,4 @@
-"""Removes run directories of jobs that have ended: by age, and the oldest first by size. Captures count and go too."""
+"""Removes run directories of ended jobs, with their captures: by age, and the oldest first by size."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _NUMBER = re.compile(r"\d{1,6}(\.\d{1,3})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
-    """How long (ns) and how much (bytes) of ended jobs is kept."""
+class KeepLimits:
+    """Limits on the run directories of ended jobs: age (ns) and size (bytes)."""
 
     age_ns: int
     size_bytes: int
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Keep:
-        """From HERMES_KEEP_DAYS (30) and HERMES_KEEP_GB (20). Raises `InputError` for what is no number."""
+    def of(cls, environment: Mapping[str, str]) -> KeepLimits:
+        """The limits from HERMES_KEEP_DAYS (30) and HERMES_KEEP_GB (20). Raises `InputError` for a text that is no
+        number."""
         values = {}
         for name, default in _DEFAULTS.items():
             text = environment.get(name, "").strip()
@@ -40,18 +41,18 @@ class Keep:
 
 
 def prune(environment: Mapping[str, str], now_ns: int) -> list[str]:
-    """Remove what is too old or too much; returns the ids of the jobs whose directories went.
+    """Remove run directories that are too old or too large; returns the ids of their jobs.
 
-    A job that runs, whose starter lives or that was touched in the last hour stays whatever it takes.
+    A job that runs, whose starter lives or that was changed in the last hour stays, whatever its size.
     """
-    keep = Keep.of(environment)
+    keep = KeepLimits.of(environment)
     ended = [(_touched(job.folder), job) for job in jobs(default_root(environment))]
     removed, kept = [], 0
     for touched, job in sorted(ended, key=lambda one: -one[0]):
         size = _size(job.folder)
         old = now_ns - touched > keep.age_ns
         if (old or kept + size > keep.size_bytes) and now_ns - touched > _YOUNG_NS and _over(job):
-            # Its own name last: a removal that is broken off is found again.
+            # The job file is removed last: an interrupted removal is then found again.
             shutil.rmtree(job.folder, ignore_errors=True)
             removed.append(job.id)
         else:
@@ -64,7 +65,7 @@ def _over(job: Job) -> bool:
 
 
 def _touched(folder: Path) -> int:
-    """When something in a run directory last changed, nanoseconds since 1970."""
+    """The time of the last change in a run directory, in nanoseconds since 1970."""
     times = [0]
     try:
         with os.scandir(folder) as entries:

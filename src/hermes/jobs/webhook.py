@@ -1,4 +1,4 @@
-"""Alarms handed to a web address as JSON: in a thread of its own, bounded, and lost rather than waited for."""
+"""Posts alarms to a web address as JSON: in a thread of its own, bounded, and dropped rather than waited for."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from hermes.jobs.capture_messages import (
 )
 
 KINDS = frozenset({"alarm", "recovered", "straggler", "caught up", "no progress", "progress", "finding", "numbers"})
-"""The events of a job that are handed on."""
+"""The events of a job that are posted."""
 _WAITING = 64
 _TIMEOUT_S = 5.0
 _TRIES = 2
 
 
 class Webhook:
-    """Posts events to one address, one after the other. What does not fit its queue is dropped and counted."""
+    """A poster of events to one address, one event after the other. Events beyond its queue are dropped and counted."""
 
     def __init__(self, address: str, *, plain: bool, say: Callable[[Message], None]) -> None:
-        """`plain` allows http to other hosts than this one. Raises `InputError` for an address that is none."""
+        """`plain` allows http to other hosts than this one. Raises `InputError` for an invalid address."""
         self._scheme, self._host, self._port, self._path = _parsed(address, plain=plain)
         self._say = say
         self._told: set[Message] = set()
@@ -43,7 +43,7 @@ class Webhook:
         self._thread.start()
 
     def put(self, job: str, event: Mapping[str, object]) -> None:
-        """Hand an event on; never waits."""
+        """Queue an event for posting; never waits."""
         if event.get("kind") not in KINDS:
             return
         body = json.dumps({"schema": "hermes.event/1", "job": job, **event}).encode()[:65_536]
@@ -65,7 +65,7 @@ class Webhook:
                         self._once(webhook_failed(why=f"{type(failed).__name__}: {str(failed)[:100]}"))
 
     def _post(self, body: bytes) -> None:
-        """One request; redirects are not followed. Raises what the connection raises, `OSError` for a refusal."""
+        """Send one request; redirects are not followed. Raises the connection's error, `OSError` for a refusal."""
         if self._scheme == "https":
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
                 self._host, self._port, timeout=_TIMEOUT_S, context=ssl.create_default_context()
@@ -85,7 +85,7 @@ class Webhook:
             self._say(said)
 
     def close(self, patience_s: float = 5.0) -> None:
-        """Send what waits, for so long at most."""
+        """Send the waiting events, for `patience_s` seconds at most."""
         with contextlib.suppress(queue.Full):
             self._queue.put(None, timeout=patience_s)
         self._thread.join(patience_s)

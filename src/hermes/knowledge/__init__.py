@@ -1,1 +1,1 @@
-"""Facts about chips, kernels and libraries, each with its source; no code that decides anything."""
+"""Facts about chips, kernels and libraries, each with its source; this package decides nothing."""

@@ -1,8 +1,8 @@
 """All chips that Hermes knows, one row a chip; each group of figures has its source.
 
-Rates are dense, at the clock that the vendor quotes them for: a data sheet's figure "with sparsity" is halved. Sums are
-in float32: GeForce cards are twice as fast where products in 16 bits add up in 16 bits too. A card may run above its
-quoted clock. Where a package shows itself as two devices (MI250, Ascend A3), the row is one of them.
+Rates are dense, at the clock for which the vendor quotes them: a data sheet's figure "with sparsity" is halved. Sums
+are in float32; GeForce cards are twice as fast if 16-bit products are also summed in 16 bits. A card may run above its
+quoted clock. If a package appears as two devices (MI250, Ascend A3), the row is one of these devices.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hermes.knowledge.chip import FIGURES, GIGA, TERA, Chip, Links, ascend
+from hermes.knowledge.chip_fields import FIGURES, GIGA, TERA, Chip, Links, ascend
 
 _V100 = "NVIDIA Tesla V100 GPU Architecture white paper WP-08608-001, table 1; V100 data sheet (boost 1.38 GHz on PCIe)"
 _A100 = "NVIDIA A100 Tensor Core GPU Architecture white paper, tables 1 and 4"
@@ -22,6 +22,7 @@ _H100_DATA = (
 _H200 = "NVIDIA H200 data sheet, https://www.nvidia.com/en-us/data-center/h200/; the same die as H100"
 _H20 = "arthurchiao.github.io, GPU Performance (Data Sheets) Quick Reference, section 4"
 _B200 = "NVIDIA DGX B200 data sheet, an eighth of it, dense; hmc-tech.com/gpus/nvidia-b200"
+_B300 = "NVIDIA HGX B300 data sheet, an eighth of it, dense; glennklockwood.com/garden/processors/B300; 148 SMs by CUDA"
 _GB200 = "NVIDIA GB200 NVL72 data sheet, by GPU, dense; github.com/stas00/ml-engineering, compute/accelerator"
 _L40S = "NVIDIA L40S data sheet, https://www.nvidia.com/en-us/data-center/l40s/ (first of the two figures)"
 _L40 = "NVIDIA L40 data sheet, dense; github.com/frank622/nvidiaGPU"
@@ -94,7 +95,7 @@ def _gpu(
     links: tuple[float, str] | None = None,
     vendor: str = "nvidia",
 ) -> Chip:
-    """`rates` of the matrix and of the vector units are in TFLOP/s, `gb` and `gbps` in 10^9 bytes."""
+    """Make a chip; `rates` of matrix and vector units are in TFLOP/s, `gb` and `gbps` in 10^9 bytes."""
     fabric, transport = (_FABRIC, "XGMI") if vendor == "amd" else (_NVLINK, "NVLINK")
     own = None if links is None else Links(
         transport=transport, bandwidth=links[0] * GIGA, source=f"{fabric} {links[1]}"
@@ -117,9 +118,9 @@ def _split(
 
 
 def _fifth(name: str, names: str, cubes: int, gbps: float) -> Chip:
-    """One of the 950 series: wider vector cores, and a cube that multiplies 8-bit floats as fast as integers.
+    """A chip of the 950 series: wider vector cores, and a cube that multiplies 8-bit floats as fast as integers.
 
-    What its cube does to 32-bit floats is not told.
+    The cube's rate for 32-bit floats is not published.
     """
     base = ascend(
         name, names=names, cubes=cubes, mhz=1650, vectors=2 * cubes, gbps=gbps, source=_950, memory=_950_MEMORY
@@ -133,8 +134,10 @@ def _geforce(
     fp32: float, fp64: float, *, matrix: float = 2, half: float = 1, bf16: bool = True, fp8: bool = False,
     tf32: float | None = 1, int8: float | None = None,
 ) -> tuple[_Rates, _Rates]:  # fmt: skip
-    """Rates of a graphics chip in TFLOP/s, by its ratios to float32: of products with 16 bits and with TF32 (None:
-    there is none), of 8-bit types, and of the vector units with 16 bits. Products in float64 run on the vector units.
+    """Rates of a graphics chip in TFLOP/s, from ratios to float32.
+
+    The ratios are of products with 16 bits and with TF32 (None: not supported), of 8-bit types, and of the vector units
+    with 16 bits. Products in float64 run on the vector units.
     """
     short = ("fp16", "bf16") if bf16 else ("fp16",)
     products = {"fp64": fp64, "fp32": fp32} | dict.fromkeys(short, matrix * fp32)
@@ -176,7 +179,7 @@ _CDNA3 = {"fp64": 81.7, "fp32": 163.4, "fp16": 163.4, "bf16": 163.4}
 _CDNA3_MATRIX = {
     "fp64": 163.4, "fp32": 163.4, "tf32": 653.7, "fp16": 1307.4, "bf16": 1307.4, "fp8": 2614.9, "int8": 2614.9,
 }  # fmt: skip
-# CDNA 4 has no TF32, and products in float64 are no faster than its vectors.
+# CDNA 4 has no TF32, and its products in float64 are no faster than its vector units.
 _CDNA4 = {"fp64": 78.6, "fp32": 157.3, "fp16": 157.3, "bf16": 157.3}
 _CDNA4_MATRIX = {
     "fp64": 78.6, "fp32": 157.3, "fp16": 2516.6, "bf16": 2516.6, "fp8": 5033.2, "int8": 5033.2,
@@ -272,6 +275,12 @@ ALL: tuple[Chip, ...] = (
         links=(900.0, "B200 1800 GB/s"),
     ),
     _gpu(
+        "B300", r"\bB300\b", _B300,
+        ({"fp64": 1.25, "fp32": 75.0, "tf32": 1125.0, "fp16": 2250.0, "bf16": 2250.0, "fp8": 4500.0},
+         _BLACKWELL | {"fp64": 1.25}),
+        cores=148, gb=288, gbps=8000, links=(900.0, "B300 1800 GB/s"),
+    ),
+    _gpu(
         "GB200", r"\bGB200\b", _GB200,
         (_scaled(_BLACKWELL_MATRIX, 10 / 9) | {"fp64": 40.0, "fp32": 80.0}, {"fp64": 40.0, "fp32": 80.0}),
         cores=148, gb=186, gbps=8000, links=(900.0, "GB200 1800 GB/s"),
@@ -298,7 +307,7 @@ ALL: tuple[Chip, ...] = (
     _gpu("RTX 4070", r"RTX 4070$", _ADA, _ada(29.2, 0.46), cores=46, gb=12, gbps=504),
     _gpu("RTX 4080", r"RTX 4080$", _ADA, _ada(48.7, 0.76), cores=76, gb=16, gbps=717),
     _gpu("RTX 4090", r"RTX 4090$", _ADA, _ada(82.6, 1.29), cores=128, gb=24, gbps=1008),
-    # Of laptops the clock moves with the power that the maker gives the chip: these are the listed ones.
+    # The clock of a laptop chip depends on the power that the maker allows: these are the listed clocks.
     _gpu("RTX 4060 Laptop", r"RTX 4060 Laptop GPU$", _ADA, _ada(11.6, 0.18), cores=24, gb=8, gbps=256),
     _gpu("RTX 4070 Laptop", r"RTX 4070 Laptop GPU$", _ADA, _ada(15.6, 0.24), cores=36, gb=8, gbps=256),
     _gpu("RTX 4080 Laptop", r"RTX 4080 Laptop GPU$", _ADA, _ada(24.7, 0.39), cores=58, gb=12, gbps=432),
@@ -368,4 +377,4 @@ ALL: tuple[Chip, ...] = (
         sources=dict.fromkeys(FIGURES, _CPU),
     ),
 )  # fmt: skip
-"""All of them; of those that share a name the first counts where nothing tells them apart."""
+"""All known chips; if chips share a name and nothing tells them apart, the first counts."""

@@ -1,9 +1,9 @@
-"""Which kernels, annotations and recorded names are communication, what they do, and whose they are.
+"""Tells which kernels, annotations and recorded names are communication, their operation, and their library.
 
-Kernels are told by a table of libraries, not by one prefix: expert-parallel, NVSHMEM and custom all-reduce kernels
-have nothing in common with `nccl`.
+Kernels are recognised by a table of libraries, not by one prefix: expert-parallel, NVSHMEM and custom all-reduce
+kernels have nothing in common with `nccl`.
 
-What is decided where a name could be read both ways:
+Decisions for names that could be read both ways:
 
 - A kernel that exchanges data and normalises, adds or quantises in one go (`allreduce_fusion_kernel_oneshot_lamport`,
   `rmsNormLamport`) is communication: it waits for its peers inside, which local work never does.
@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collective:
-    """What a communication kernel does (`all_reduce`, …, or `unknown`) and which library it belongs to."""
+    """The operation of a communication kernel (`all_reduce`, …, or `unknown`) and the library that it belongs to."""
 
     op: str
     library: str
@@ -35,10 +35,10 @@ class _Entry(NamedTuple):
     pattern: str
     library: str
     op: str = ""
-    """Empty: the words of the name tell."""
+    """The operation; if empty, the words of the kernel's name tell the operation."""
 
 
-# Local work that names like communication; looked at first.
+# Local work whose name looks like communication; this table is looked at first.
 _LOCAL = re.compile(
     # pytorch/pytorch, torch/_inductor/codegen/triton.py.
     r"^(void )?triton_(poi|red|per|tem|mm|bmm|for|foreach|spl|split|sort)\w*_fused"
@@ -91,7 +91,7 @@ _TABLE: tuple[_Entry, ...] = (
     _Entry(r"symm_mem\w*::.*barrier_kernel|symmetric_memory::.*barrier_kernel", "symm_mem", "barrier"),
     _Entry(r"\bput_signal_kernel\b", "symm_mem", "send"),
     _Entry(r"\bwait_signal_kernel\b", "symm_mem", "recv"),
-    # Other hand-written two-shot kernels follow the same names.
+    # Other hand-written two-shot kernels have similar names.
     _Entry(r"(one|two)_?shot_?all_?reduce", "custom", "all_reduce"),
     # NVIDIA/TransformerEngine, common/comm_gemm_overlap/userbuffers/userbuffers.cu.
     _Entry(r"\bk?userbuffers_\w*_rs(_|\b)|\bk?userbuffers_\w*reducescatter", "userbuffers", "reduce_scatter"),
@@ -113,7 +113,7 @@ _TABLE: tuple[_Entry, ...] = (
 
 _ENTRIES = tuple((re.compile(entry.pattern), entry) for entry in _TABLE)
 
-# The words of a name, without underscores and in lower case; the first that occurs decides.
+# The words of a name, without underscores and in lower case; the first word that occurs decides.
 _OPS: tuple[tuple[str, str], ...] = (
     ("reducescatter", "reduce_scatter"),
     ("allreduce", "all_reduce"),
@@ -134,7 +134,7 @@ _OPS: tuple[tuple[str, str], ...] = (
     ("reduce", "reduce"),
 )
 
-# Recorded by the framework around collectives; not one itself.
+# Recorded by the framework around collectives; such a range is no collective itself.
 _NOT_AN_OP = frozenset({"wait", "init", "coalesced", "startcoalescing", "endcoalescing", "pointtopoint"})
 
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\{[^{}]*\}")
@@ -157,10 +157,10 @@ _BYTES: dict[str, int] = {
 }  # fmt: skip
 
 
-def of_kernel(name: str, vendor: str = "") -> Collective | None:
-    """What a device kernel communicates, or None when it is not communication; see the module for doubtful names.
+def collective_of_kernel(name: str, vendor: str = "") -> Collective | None:
+    """The collective of a device kernel, or None if the kernel is not communication; the module lists doubtful names.
 
-    `vendor` `amd` makes an NCCL name RCCL's, which kept the names.
+    With `vendor` `amd`, an NCCL name means RCCL, which kept NCCL's names.
     """
     plain = _without_arguments(name)
     if _LOCAL.search(plain):
@@ -173,16 +173,16 @@ def of_kernel(name: str, vendor: str = "") -> Collective | None:
 
 
 def is_local(name: str) -> bool:
-    """Whether a kernel is known to work on local memory alone, even when a collective's call launched it."""
+    """Whether a kernel is known to work on local memory alone, even if a collective's call launched the kernel."""
     return _LOCAL.search(_without_arguments(name)) is not None
 
 
 def op_of_words(name: str) -> str:
-    """Canonical operation that a name speaks of, such as `all_gather` for `_allgather_base`; else `unknown`."""
+    """The canonical operation that a name contains, such as `all_gather` for `_allgather_base`; else `unknown`."""
     words = re.sub(r"[^a-z0-9]", "", name.lower())
     if words in _NOT_AN_OP:
         return "unknown"
-    # `ncclKernel_AllReduce_RING_LL_Sum` holds the protocol and the reduction too: the collective comes first.
+    # `ncclKernel_AllReduce_RING_LL_Sum` also names the protocol and the reduction: the collective comes first.
     found = [(words.find(word), -len(word), op) for word, op in _OPS if word in words]
     return min(found)[2] if found else "unknown"
 

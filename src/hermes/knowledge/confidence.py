@@ -1,6 +1,7 @@
-"""How sure a finding is, by what it rests on: one table with sources.
+"""The confidence of each kind of finding, by the evidence behind it: one table with sources.
 
-The number orders findings and is shown. Nothing else depends on it: what explains what is told by fields of findings.
+The number orders findings and is shown. Nothing else depends on it: fields of findings tell which finding explains
+which.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final, NamedTuple
 
 
 class Confidence(NamedTuple):
-    """The chance that a finding of this kind is right, and where that comes from."""
+    """The chance that a finding of this kind is right, and the source of that number."""
 
     value: float
     source: str
@@ -33,27 +34,27 @@ _FIRST_CONTACT = (
 CONFIDENCE: Final[Mapping[str, Confidence]] = {
     "CMP001": Confidence(0.6, _TWO),
     "CMP001.estimated": Confidence(0.5, "docs/rules/CMP001.md: no counter of the matrix units was recorded"),
+    "CMP001.idle_cores": Confidence(0.5, _NONE),
+    "CMP001.wrong_core": Confidence(0.5, _NONE),
     "CMP002": Confidence(0.5, _TWO),
+    "CMP002.layers": Confidence(0.6, _TWO),
     "CMP002.no_device": Confidence(0.4, "docs/rules/CMP002.md: a compiler for processors may not fuse them"),
+    "CMP002.sequences": Confidence(0.5, _NONE),
     "CMP003": Confidence(0.9, f"{_TRUST}: a capture and case CMP-01"),
     "CMP004": Confidence(0.8, _TWO),
-    "CMP005": Confidence(0.8, _TWO),
-    "CMP006": Confidence(0.8, f"{_TRUST}: a capture and case CMP-10"),
+    "CMP004.casts": Confidence(0.8, _TWO),
+    "CMP004.transposed_copies": Confidence(0.8, f"{_TRUST}: a capture and case CMP-10"),
     "CMP007": Confidence(0.6, f"{_TRUST}: a capture and NVIDIA, Matrix Multiplication Background"),
     "CMP007.none_aligned": Confidence(0.4, "docs/rules/CMP007.md: no aligned product is there to compare with"),
-    "CMP008": Confidence(0.9, _TOOL),
     "CMP009": Confidence(0.6, f"{_TRUST}: a capture and case CMP-03"),
     "CMP009.float64": Confidence(0.7, "docs/rules/CMP009.md: float64 on a processor has half as many numbers a lane"),
-    "CMP010": Confidence(0.5, _NONE),
     "CMP011": Confidence(0.9, _TOOL),
+    "CMP011.low_clock": Confidence(0.9, _TOOL),
     "CMP012": Confidence(0.7, f"{_TRUST}: a capture and case CMP-30"),
-    "CMP013": Confidence(0.6, _TWO),
     "CMP014": Confidence(0.8, _THREE),
     "CMP015": Confidence(0.45, _ONE),
-    "CMP016": Confidence(0.6, f"{_TRUST}: a capture and case CMP-44"),
+    "CMP015.table_gradients": Confidence(0.6, f"{_TRUST}: a capture and case CMP-44"),
     "CMP018": Confidence(0.7, f"{_TRUST}: no real capture shows it right"),
-    "CMP030": Confidence(0.5, _NONE),
-    "CMP031": Confidence(0.5, _NONE),
     "CMP032": Confidence(0.25, _NEW),
     "CMP033": Confidence(0.7, _THREE),
     "CMP034": Confidence(0.6, f"{_TRUST}: two captures of one of its six forms, distances by their differences"),
@@ -61,83 +62,83 @@ CONFIDENCE: Final[Mapping[str, Confidence]] = {
     "COM001.no_device": Confidence(0.4, "docs/rules/COM001.md: collectives need the cores that compute beside them"),
     "COM001.unrecorded": Confidence(0.5, "docs/rules/COM001.md: waiting is not recorded apart from transfers"),
     "COM002": Confidence(0.8, f"{_TRUST}: a capture and case COM-21"),
+    "COM002.in_fused_kernels": Confidence(0.7, _NONE),
     "COM002.more_work": Confidence(0.6, "docs/rules/COM002.md: the others take over part of its work"),
     "COM002.not_collected": Confidence(0.7, "docs/rules/COM002.md: the awaited rank was not collected"),
-    "COM003": Confidence(0.9, _TOOL),
     "COM004": Confidence(0.8, _TOOL),
     "COM004.fitted": Confidence(0.6, "docs/rules/COM004.md: the fixed cost is that of a fitted line"),
+    "COM004.synchronised_norms": Confidence(0.6, _NEW),
     "COM005": Confidence(0.6, _TOOL),
     "COM005.none_aligned": Confidence(0.3, "docs/rules/COM005.md: no aligned operation is there to compare with"),
     "COM006": Confidence(0.6, _TWO),
-    "COM007": Confidence(0.8, _TOOL),
-    "COM007.no_rank": Confidence(0.5, "docs/rules/COM007.md: no rank was found that stalls"),
     "COM008": Confidence(0.4, _TOOL),
-    "COM009": Confidence(0.7, _NONE),
+    "COM008.slow_link": Confidence(0.9, _TOOL),
+    "COM008.stalled_transfers": Confidence(0.8, _TOOL),
+    "COM008.stalled_transfers_no_rank": Confidence(0.5, "docs/rules/COM008.md: no rank was found that stalls"),
+    "COM008.wrong_transport": Confidence(0.7, _NONE),
     "COM010": Confidence(0.9, _TWO),
-    "COM011": Confidence(0.6, _NEW),
-    "COM020": Confidence(0.7, _NONE),
-    "CPU001": Confidence(0.8, _TWO),
     "CPU002": Confidence(0.7, _TWO),
     "CPU003": Confidence(0.7, _TWO),
+    "CPU003.synchronisation": Confidence(0.65, _TWO),
     "CPU004": Confidence(0.75, _TWO),
-    "CPU005": Confidence(0.65, _TWO),
     "CPU006": Confidence(0.9, _TOOL),
-    "CPU007": Confidence(0.4, f"{_TRUST}: a capture and case CPU-34"),
     "CPU008": Confidence(0.5, _NONE),
     "CPU009": Confidence(0.7, _DIRECT),
     "CPU009.no_loop": Confidence(
         0.4, "docs/rules/CPU009.md: a small model has many operators, and no two can be put together"
     ),
     "CPU010": Confidence(0.7, _NO_DEVICE),
-    "CPU011": Confidence(0.2, _NO_DEVICE),
+    "CPU010.too_few": Confidence(0.2, _NO_DEVICE),
+    "CPU011": Confidence(0.8, _TWO),
     "CPU012": Confidence(0.8, _NONE),
+    "CPU012.beside_the_loop": Confidence(0.7, _TWO),
     "CPU013": Confidence(0.6, f"{_TRUST}: no real capture of a service"),
     "CPU014": Confidence(0.7, f"{_TRUST}: no real capture beyond its limit"),
-    "CPU015": Confidence(0.7, _TWO),
     "ENV001.caching_allocator_off": Confidence(0.9, "docs/rules/ENV001.md: every allocation is one of the driver"),
     "ENV001.checks_for_debugging": Confidence(0.5, "docs/rules/ENV001.md: a check may cost little"),
     "ENV001.detailed_logs": Confidence(0.4, "docs/rules/ENV001.md: a log may cost little"),
     "ENV001.launch_blocking": Confidence(0.8, "docs/rules/ENV001.md: every launch waits"),
     "ENV001.task_queue_off": Confidence(0.7, "docs/rules/ENV001.md: every launch is on the thread of Python"),
+    "ENV001.uneven_environment": Confidence(0.5, _NONE),
     "ENV002": Confidence(0.3, _NONE),
-    "ENV003": Confidence(0.5, _NONE),
     "ENV004": Confidence(0.9, _TWO),
     "ENV005": Confidence(0.9, _TWO),
+    "ENV006": Confidence(0.9, f"{_TRUST}: a rule without a row; the calls are the fault itself"),
     "HOT001": Confidence(0.6, _TOOL),
     "HOT001.python": Confidence(0.8, "docs/rules/HOT001.md: the time is in Python itself"),
-    "HOT002": Confidence(0.6, f"{_TRUST}: measured on programs of ours only"),
     "HOT003": Confidence(0.75, _DIRECT),
+    "HOT003.backward": Confidence(0.7, _ONE),
+    "HOT003.gradients": Confidence(0.8, f"{_TRUST}: five captures"),
     "HOT003.loads": Confidence(0.85, "docs/rules/HOT003.md: the forward passes read batches of a loader"),
-    "HOT004": Confidence(0.8, f"{_TRUST}: five captures"),
     "HOT005": Confidence(0.7, _THREE),
     "HOT005.line": Confidence(0.8, "docs/rules/HOT005.md: the longer steps have a line of their own"),
-    "HOT006": Confidence(0.7, _ONE),
     "IO001": Confidence(0.9, _TWO),
     "IO001.one_long_fetch": Confidence(0.5, "docs/rules/IO001.md: one long wait may be the start of the program"),
-    "IO002": Confidence(0.85, _TOOL),
-    "IO002.crowded_or_one_long_fetch": Confidence(
-        0.5, "docs/rules/IO002.md: the cores may be full, or one long wait the start of the program"
+    "IO001.slow_sample": Confidence(0.7, _NONE),
+    "IO001.slow_workers": Confidence(0.85, _TOOL),
+    "IO001.slow_workers_unsure": Confidence(
+        0.5, "docs/rules/IO001.md: the cores may be full, or one long wait the start of the program"
     ),
-    "IO003": Confidence(0.6, _TWO),
-    "IO004": Confidence(0.7, _NONE),
-    "IO005": Confidence(0.8, _NONE),
+    "IO001.workers_anew": Confidence(0.6, _TWO),
     "IO006": Confidence(0.7, _TWO),
     "IO007": Confidence(0.9, f"{_TRUST}: a capture and case IO-13"),
     "MEM001": Confidence(0.8, _TWO),
+    "MEM001.of_batches": Confidence(0.8, _NONE),
     "MEM002": Confidence(0.8, f"{_TRUST}: fires on three captures, all of which hold the start of the program"),
-    "MEM003": Confidence(0.5, _NONE),
+    "MEM002.in_pieces": Confidence(0.5, _NONE),
     "MEM004": Confidence(0.6, _NONE),
     "MEM005": Confidence(0.7, _TWO),
     "MEM006": Confidence(0.6, _NO_DEVICE),
     "MEM007": Confidence(0.9, _NONE),
     "PAR001": Confidence(0.8, _TOOL),
-    "PAR002": Confidence(0.7, _TOOL),
-    "PAR002.estimated": Confidence(0.5, "docs/rules/PAR002.md: the time of a stage is estimated"),
+    "PAR001.bubble": Confidence(0.7, _TOOL),
+    "PAR001.estimated": Confidence(0.5, "docs/rules/PAR001.md: the time of a stage is estimated"),
+    "PAR001.few_micro_batches": Confidence(0.4, _NONE),
     "PAR003": Confidence(0.9, _TOOL),
-    "PAR004": Confidence(0.7, _NONE),
-    "PAR005": Confidence(0.4, _NONE),
+    "PAR003.experts": Confidence(0.7, _NONE),
     "fleet.check": Confidence(0.9, "docs/evidence/node-check.md: planted slow nodes and healthy sweeps"),
     "fleet.probe": Confidence(0.9, "docs/evidence/probe.md: planted losses, delays and slow links"),
+    "fleet.straggler": Confidence(0.8, "docs/fleet.md: own time over the ranks of all hosts, as on one host"),
     "jobs.change": Confidence(0.9, "docs/evidence/detection.md: a change that the rank sum verifies"),
     "jobs.counters": Confidence(0.7, "docs/evidence/detection.md: a cause read from counters alone"),
     "jobs.numbers": Confidence(0.9, "docs/capture.md: a number that is not finite, or a loss that leaves its range"),
@@ -156,9 +157,12 @@ CONFIDENCE: Final[Mapping[str, Confidence]] = {
     "precision.rounding": Confidence(0.73, _FIRST_CONTACT),
     "precision.setup": Confidence(1.0, "both values stand in the snapshots"),
 }  # fmt: skip
-"""By the code of a rule, or the wing and what its finding rests on. `CODE.evidence` is for other evidence of a rule."""
+"""The confidence by a rule's code, or by package and kind of evidence.
+
+`CODE.evidence` is for other evidence of a rule.
+"""
 
 
 def confidence(name: str) -> float:
-    """How sure a finding is that rests on this; raises `KeyError` for what the table does not hold."""
+    """The confidence of findings that rest on this evidence; raises `KeyError` for a name that is not in the table."""
     return CONFIDENCE[name].value

@@ -1,4 +1,4 @@
-"""Ways to write a computation that cost much more than another with the same result: one row a form."""
+"""Ways to write a computation that cost much more than another way with the same result: one row for each form."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Literal
 from hermes.model.fault import Fault
 
 Shapes = Literal["differences", "one-hot", "any", "pieces"]
-"""How the shapes of a form are looked at: `differences` spread two tensors over each other, square and sum them;
-`one-hot` writes ones into zeros and multiplies them by a matrix; of `any` the operator alone tells; `pieces` are
-counted as calls, for what takes their time is filling."""
+"""How the shapes of a form are compared. `differences` broadcast two tensors against each other, square and sum them.
+`one-hot` writes ones into zeros and multiplies them by a matrix. For `any` the operator alone tells the form. `pieces`
+are counted as calls, because filling takes their time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostlyForm:
-    """A form: the operators that begin it (a pattern of names), how its shapes are looked at, and what is cheaper.
+    """A costly form: a name pattern of its first operators, how its shapes are compared, and a cheaper form.
 
-    `also` are operators that it needs on the tensor that it makes, `only` all that may run on it. `seen`: it was right
-    in two unrelated captures (docs/evidence/trust.md); others are previews.
+    `also` are the operators that must run on the form's result, `only` all operators that may run there. `seen`: the
+    form was recognised rightly in two unrelated captures (docs/evidence/trust.md); other forms are previews.
     """
 
     fault: Fault

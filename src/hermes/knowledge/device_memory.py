@@ -1,4 +1,4 @@
-"""How much memory a device has where a capture does not record it: by the full name of its chip, with the source."""
+"""The memory size of a device by its chip's full name, for captures that do not record the size; with sources."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MEBIBYTES: tuple[tuple[str, int, str], ...] = (
     ),
 )
 SAME_CORES = frozenset({"Ascend910B4"})
-"""Chips that counters cannot tell from one with another memory: 910B4 has the cores and the clock of 910B4-1."""
+"""Chips that counters cannot tell from a chip with other memory: 910B4 has the cores and the clock of 910B4-1."""
 
 
 def memory_bytes(name: str | None) -> int | None:
-    """What the driver gives as the memory of a chip of this name; None for one that is not known, or a whole series."""
+    """The memory in bytes that the driver gives for a chip of this name; None for an unknown chip or a series."""
     for pattern, mebibytes, _ in _MEBIBYTES if name else ():
         if re.match(pattern, str(name).strip(), re.IGNORECASE):
             return mebibytes << 20

@@ -1,4 +1,4 @@
-"""Element types as PyTorch and CANN spell them: bytes of an element, and the precision that a chip's rates go by."""
+"""Element types as PyTorch and CANN spell them: bytes of an element, and the precision by which chips quote rates."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class ElementType(NamedTuple):
-    """Bytes of an element, and `fp64`, `fp32`, `fp16`, `bf16`, `fp8` or `int8`; empty where no rate is quoted."""
+    """An element type: its bytes, and `fp64`, `fp32`, `fp16`, `bf16`, `fp8` or `int8`; empty if no rate is quoted."""
 
     bytes: int
     precision: str
@@ -37,6 +37,6 @@ _PHRASES = {
 
 
 def element_type(name: str) -> ElementType | None:
-    """The type of a spelling such as `c10::BFloat16`, `long int`, `DT_BF16`, `FLOAT16`; None for what is no tensor."""
+    """The type of a spelling such as `c10::BFloat16`, `long int`, `DT_BF16`, `FLOAT16`; None if it names no type."""
     plain = name.strip().lower().removeprefix("c10::").removeprefix("dt_").replace(" ", "")
     return _KNOWN.get(_PHRASES.get(plain, plain))

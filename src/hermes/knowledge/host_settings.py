@@ -1,4 +1,4 @@
-"""Settings of the environment that cost time on the host, what they touch, and what to set instead.
+"""Environment settings that cost time on the host: the work that each one slows, and what to set instead.
 
 Sources: torch_npu's list of environment variables, msprof-analyze's advisor (`environment_variable_info.yaml`),
 PyTorch's notes on CUDA and its list of environment variables for debugging.
@@ -19,9 +19,9 @@ _ONE_LATER = "An error is reported later than the call that made it."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostSetting:
-    """One variable. `slow` tells whether a value of it costs time.
+    """An environment setting. `slow` tells whether a value of the setting costs time.
 
-    `little`: it adds a little to what it touches, so the loss may well be another's.
+    `little`: the setting adds only a little to the work it slows, so the loss may have another cause.
     """
 
     name: str
@@ -101,10 +101,10 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
         )
     ),
 )
-"""Every such setting."""
+"""All environment settings that cost time on the host."""
 
 
 OWN_CODE = "own code"
-"""Name of the setting in which a capture of Hermes lists the packages and modules that no library brought."""
+"""The setting in which a capture of Hermes lists the packages and modules that belong to no installed library."""
 BEFORE = "before the capture"
-"""Source of the settings in which a capture of Hermes says what steps were like without its profiler."""
+"""The source of the settings in which a capture of Hermes describes steps without its profiler."""

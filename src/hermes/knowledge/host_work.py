@@ -1,12 +1,12 @@
-"""What the host does, told by the names of its calls; the first that fits a moment names it.
+"""Tells what the host does by the names of its calls; of several reasons at a moment, the first in the table counts.
 
-The order is that of the research of this project (docs/decisions/0009): what stands above would remain if what stands
-below were gone.
+The order is that of the project's research (docs/decisions/0009): a reason stands above another if its time would
+remain without the other.
 
 Sources of the names: PyTorch's profiler (`enumerate(DataLoader)#…__next__`); `torch/_dynamo/utils.py`, whose ranges end
-in `(dynamo_timed)` and last as long as something is compiled; the CUDA and HIP runtime and driver; AscendCL;
-MindSpore's `GetNext`. A `Torch-Compiled Region` and a `TorchDynamo Cache Lookup` belong to every call of what was
-compiled before: they are no compilation, and neither are the frames of `eval_frame.py`, which every call passes.
+in `(dynamo_timed)` and last for a compilation. Other sources are the CUDA and HIP runtime and driver, AscendCL, and
+MindSpore's `GetNext`. A `Torch-Compiled Region` and a `TorchDynamo Cache Lookup` belong to every call of compiled code
+and are no compilation. The frames of `eval_frame.py` are none either, because every call passes these frames.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 GC = "garbage collection"
 COLLECT = "gc.collect"
-"""Name of a collection that the program asks for."""
+"""The name of a garbage collection that the program asks for."""
 COMPILATION = "compilation"
 ALLOCATION = "allocation"
 DATA = "data loading"
@@ -24,13 +24,13 @@ CHECKPOINT = "checkpoint or logging"
 COMMUNICATION = "communication"
 SYNCHRONISATION = "synchronisation"
 COMPUTING = "computing"
-"""An operator that computes on the host itself in a job that has a device: no launch is in it."""
+"""An operator that computes on the host itself in a job with a device: it launches nothing."""
 LAUNCH = "launching"
 OPERATOR = "operators"
 PYTHON = "python"
 OUTSIDE = "outside any call"
 
-# Lower case, and of what both `re` and the engine of Polars understand.
+# Patterns are in lower case, in the syntax that both `re` and the engine of Polars understand.
 PATTERNS: dict[str, str] = {
     COMPILATION: (
         r"^aclopcompile|^opcompile$|\(dynamo_timed\)$|^entire_frame_compile$"
@@ -47,22 +47,22 @@ PATTERNS: dict[str, str] = {
     CHECKPOINT: (
         r"torch[./]serialization|torch\.save|save_checkpoint|state_dict|torch/distributed/checkpoint/|safetensors/"
         r"|torch/utils/tensorboard/|tensorboardx?/|wandb/|mlflow/|swanlab/|logging/__init__\.py"
-        # Not its monitor, a thread that sleeps.
+        # Not tqdm's monitor, a thread that sleeps.
         r"|tqdm/(std|auto|autonotebook|notebook|asyncio|rich|gui|tk|utils|contrib/\w+)\.py"
         r"|<built-in function (print|fsync|fdatasync)>|<built-in method (write|writelines|flush) of _io\."
-        # A file takes the place of another: file systems write the new one to disk before.
+        # A file replaces another file: file systems write the new file to disk before.
         r"|<built-in function (replace|rename)>"
-        # Trackers of metrics that are not known by name: the thread that trains talks to a server.
+        # Experiment trackers that are not known by name: the training thread talks to a server.
         r"|method '?(sendall|send|recv|recv_into)'? of '?(_socket\.)?socket|http/client\.py"
     ),
     COMMUNICATION: r"^(gloo|mpi|ucc):|^c10d::|^processgroup",
-    # A copy to pageable memory comes back when it is done, whatever its name says.
+    # A copy to pageable memory returns when it is done, even if its name says otherwise.
     SYNCHRONISATION: (
         r"synchronize|^(cuda|hip)mem(cpy|set)$|^hipmemcpywithstream$|^aclrtmemcpy$|^memcopysync$"
         r"| \(to pageable memory\)$"
     ),
 }
-"""Reason and the pattern of the names that tell it, in the order in which they count."""
+"""Each reason with the pattern of call names for it, in the order in which reasons count."""
 
 CHECKS = "checks of numbers"
 CONVERSION = "conversion of lists"
@@ -79,7 +79,7 @@ STARTING = "starting of threads and processes"
 ENDING = "ending of pools"
 RESULTS = "waiting for results of a pool"
 LAYERS = ("aten::gru", "aten::lstm", "aten::rnn_tanh", "aten::rnn_relu")
-"""Operators that are loops of small ones over time themselves: `RECURRENT` is what they and their backward take."""
+"""Operators that are loops of small operators over time: `RECURRENT` is the time of them and of their backward."""
 EVENTS: dict[str, str] = PATTERNS | {
     CHECKS: (
         r"^aten::is(finite|nan|inf)$|torch/autograd/anomaly_mode\.py"
@@ -88,14 +88,14 @@ EVENTS: dict[str, str] = PATTERNS | {
     CONVERSION: r"^<built-in method (tensor|as_tensor|asarray) of type object|^<built-in function array>$",
     LISTS: r"<(list|dict|set)comp>$|<genexpr>$",
     UNPICKLING: r"^<built-in function loads>$",
-    # Of the calls that are told as a checkpoint those that read one.
+    # Of the calls recognised as checkpoint work, the calls that read a checkpoint.
     LOADING: r"torch/serialization\.py\(\d+\): load$",
     OPTIMIZER: r"^optimizer\.step#",
     REDUCING: r"^distributeddataparallel\.forward$",
-    # Of each piece that is taken out of a tensor the gradient is as large as the tensor.
+    # For each piece taken out of a tensor, the gradient is as large as the whole tensor.
     PIECES: r"^aten::(select|slice)_backward$",
     BUCKETS: r"^torch(::distributed::|\.distributed\.ddp\.)reducer::(mul_out|copy_)",
-    # No pool that is kept starts anything; what one does for each task has frames of its own.
+    # A pool that is kept starts no workers; what a pool does for each task has frames of its own.
     STARTING: (
         r"(^|/)threading\.py\(\d+\): start$|multiprocessing/process\.py\(\d+\): start$"
         r"|(^|/)subprocess\.py\(\d+\): _execute_child$"
@@ -109,33 +109,33 @@ EVENTS: dict[str, str] = PATTERNS | {
         r"concurrent/futures/_base\.py\(\d+\): (result|result_iterator|_result_or_cancel|wait|as_completed)$"
         r"|multiprocessing/pool\.py\(\d+\): (get|wait|next)$"
     ),
-    # With their wrapper, which checks and logs, and the wait of those that are not asynchronous.
+    # Collectives with their wrapper, which checks and logs, and with the wait of synchronous ones.
     COLLECTIVES: (
         r"torch/distributed/c10d_logger\.py\(\d+\): wrapper$"
         r"|torch/distributed/distributed_c10d\.py\(\d+\): (all_|reduce|broadcast|barrier|gather|scatter|send|recv)"
     ),
 }
-"""What else a call tells by its name; a part of the work of the reasons above, and no reason of its own."""
+"""Kinds of host calls beside the reasons: a part of the work of the reasons above, and no reason itself."""
 
 REASONS = (GC, *PATTERNS, COMPUTING, LAUNCH, OPERATOR, PYTHON, OUTSIDE)
 DISPATCH = (LAUNCH, OPERATOR, PYTHON, OUTSIDE)
-"""What it takes to hand work to the device, and all that no name tells apart from it."""
+"""The reasons for launching work on the device, with the host work that no name tells apart."""
 
 WORK_WAIT = "<built-in method wait of pybind11"
-"""How Python's profiler names `Work.wait` of a collective that was begun before."""
+"""The name that Python's profiler gives to `Work.wait` of a collective that was begun earlier."""
 _MEETS = re.compile(f"{PATTERNS[COMMUNICATION]}|{EVENTS[COLLECTIVES]}")
 _BY_NAME = tuple((reason, re.compile(pattern)) for reason, pattern in PATTERNS.items())
 
 
 @lru_cache(maxsize=16_384)
-def reason_of(name: str) -> str | None:
-    """Why the host is in a call of this name, where the name tells."""
+def host_reason(name: str) -> str | None:
+    """The reason why the host is in a call of this name, if the name tells."""
     lower = name.lower()
     return next((reason for reason, pattern in _BY_NAME if pattern.search(lower)), None)
 
 
 @lru_cache(maxsize=16_384)
 def is_collective(name: str) -> bool:
-    """Whether a call is one of a collective, or the wait of one."""
+    """Whether a call is a collective, or a wait for a collective."""
     lower = name.lower()
     return bool(_MEETS.search(lower))

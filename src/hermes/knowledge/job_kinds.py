@@ -1,28 +1,28 @@
-"""What kind of job a capture is of, told by the names of its calls and kernels: whether it trains, and by what.
+"""Tells the kind of a captured job by the names of its calls and kernels: whether it trains, and its libraries.
 
-A library counts where one of its own names was recorded: a range or an operator that it names itself, or a file of it
-among Python frames. That none was recorded proves nothing where no frames were.
+A library counts if the capture holds one of the library's names: a range, an operator, or one of its files among Python
+frames. If the capture has no Python frames, a missing name proves nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-# What both `re` and the engine of Polars understand, on names as they were recorded.
+# Patterns in the syntax that both `re` and the engine of Polars understand, on names as recorded.
 TRAINING = (
     r"^autograd::engine::evaluate_function|^Optimizer\.(step|zero_grad)#|^\w+Backward\d*$|_backward$|"
     r"\brun_backward of|^aten::_fused_adam|^aten::_foreach_addcdiv_$|torch/autograd/__init__\.py\(\d+\): backward"
 )
-"""Calls of jobs that train: autograd and optimizers."""
+"""Names of calls in jobs that train: autograd and optimizers."""
 TRAINING_KERNELS = (
     r"_bwd_|(?i)backward|dgrad|wgrad|Grad(AiCore)?$|Grad_|BackpropInput|BackpropFilter|ApplyAdam|FusedAdam"
     r"|multi_tensor_apply_kernel.*[Aa]dam"
 )
-"""Kernels of gradients and optimizers."""
+"""Names of kernels of gradients and optimizers."""
 FORWARD = (
     r"^aten::(addmm|mm|bmm|matmul|linear|conv\w*|convolution|embedding|_?scaled_dot_product\w*)$|^(vllm|sgl_kernel)::"
 )
-"""Calls of models: where they were recorded and none of `TRAINING`, the capture is of inference."""
+"""Names of model calls: a capture with such calls and without calls of `TRAINING` is of inference."""
 
 LIBRARIES: Mapping[str, str] = {
     "ddp": r"DistributedDataParallel|torch/nn/parallel/distributed\.py|torch::distributed::reducer|ddp\.reducer",
@@ -41,9 +41,9 @@ LIBRARIES: Mapping[str, str] = {
     "torch.compile": r"^Torch-Compiled Region|^CompiledFunction|^CompiledFxGraph|^triton_(poi|red|per|tem)_",
     "mindspore": r"(^|/)mindspore/",
 }
-"""By the name that changes are declared for, what is recorded where a job uses a library."""
+"""Patterns of recorded names by library, under the library names that changes use in `fit`."""
 
 OF_GROUPS: Mapping[str, str] = {
     "megatron": r"^(mp|tp|pp|cp|ep|tp_exp|dp_cp|dp_modulo|tensor_model_parallel_group|pipeline_model_parallel_group)$"
 }
-"""The same by the names of process groups: those that Megatron and MindSpeed give theirs, and nobody else."""
+"""Patterns of process groups' names by library: names that only Megatron and MindSpeed use."""

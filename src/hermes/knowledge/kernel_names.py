@@ -1,15 +1,15 @@
-"""Names of kernels as people say them: C++ symbols without wrappers, template arguments and lists of parameters."""
+"""Shortens names of kernels for readers: C++ symbols without wrappers, template arguments and parameter lists."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-# Templates that only launch what their arguments name: NVIDIA/cutlass, include/cutlass/device_kernel.h and gemm/kernel;
-# pytorch/pytorch, aten/src/ATen/native/cuda/{Loops.cuh,CUDALoops.cuh,Reduce.cuh,MultiTensorApply.cuh}.
+# Templates that only launch the kernel named in their arguments: NVIDIA/cutlass, include/cutlass/device_kernel.h and
+# gemm/kernel; pytorch/pytorch, aten/src/ATen/native/cuda/{Loops.cuh,CUDALoops.cuh,Reduce.cuh,MultiTensorApply.cuh}.
 _WRAPPER = re.compile(r"^cutlass::(device_kernel|Kernel2?)$")
 _LOOP = re.compile(r"(elementwise_kernel|reduce_kernel|multi_tensor_apply_kernel|index_elementwise_kernel)\w*$")
-# What a loop works out, by how PyTorch names it.
+# The operation of a PyTorch loop kernel, by the functor's name.
 _WORK = re.compile(
     r"\b(?:\w+Functor(?:_\w+)?|[a-z]\w*_kernel_cuda|[a-z]\w*_kernel_impl(?!_nocast)|(?!Reduce|Welford)\w+Ops?(?=<))"
 )
@@ -21,8 +21,8 @@ _PLAIN = re.compile(r"[\w.:/ -]*")
 
 
 @lru_cache(maxsize=4_096)
-def plain(name: str) -> str:
-    """The name without what tells nothing; names that are none of C++ stay as they are, and so do cut ones' heads."""
+def plain_kernel_name(name: str) -> str:
+    """The kernel's name without wrappers and arguments; names that are not C++, and heads of cut names, stay."""
     if name.startswith("_ZN"):
         return _demangled(name) or name
     if _PLAIN.fullmatch(name) and not name.startswith("void "):
@@ -35,14 +35,14 @@ def plain(name: str) -> str:
     text = _NOISE.sub("", name)
     base, inner = _split(text)
     if _WRAPPER.match(base) and inner:
-        return plain(inner)
+        return plain_kernel_name(inner)
     if _LOOP.search(base) and inner and (work := _WORK.findall(inner)):
         return f"{work[-1]} ({base.rpartition('::')[2]})"
     return base or name
 
 
 def _split(text: str) -> tuple[str, str]:
-    """What stands before the template's arguments or parameters, and what stands between the angle brackets."""
+    """The text before the template arguments or parameters, and the text between the angle brackets."""
     begin = re.search(r"[<(]", text)
     if begin is None:
         return text.strip(), ""
@@ -58,7 +58,7 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _demangled(name: str) -> str:
-    """`_ZN5aiter3add…` as `aiter::add`: its pieces with their lengths, up to the first that is no plain name."""
+    """Demangle `_ZN5aiter3add…` into `aiter::add`: pieces by their lengths, up to the first that is no plain name."""
     pieces: list[str] = []
     at = 3
     while (length := _PIECE.match(name, at)) and len(pieces) < 16:

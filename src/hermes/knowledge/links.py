@@ -1,7 +1,7 @@
-"""What links and collectives can do at best: speeds of links by chip, and what a collective's size means on the wire.
+"""Peak speeds of links by chip, and the bytes that a collective of some size moves over a link.
 
-Speeds are of one direction, in 10^9 bytes a second. Peers compare with one number for all chips, and compute speeds
-over waiting time; so here a chip that is not known has no speed, and nothing is said of it.
+Speeds are of one direction, in 10^9 bytes a second. Other tools compare with one number for all chips, and compute
+speeds over waiting time. Hermes has no speed for an unknown chip, and then reports no comparison.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from hermes.knowledge.chip import GIGA
-from hermes.knowledge.chips import chip_of
+from hermes.knowledge.chip_fields import GIGA
+from hermes.knowledge.identify_chip import chip_of
 
 _MSPROF = "Ascend/msprof, analysis/common_func/ms_constant/number_constant.py: standard bandwidth of chip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSpec:
-    """The speed that a link of a chip is built for: of one link to one peer, or of all links of a device together."""
+    """The rated speed of a chip's link: of one link to one peer, or of all links of a device together."""
 
     transport: str
     gb_per_s: float
@@ -43,9 +43,10 @@ def _ascend(name: str, version: str, **speeds: float) -> _Chip:
     )
 
 
-# The first that fits the name counts. Those of graphics chips stand with the chip: see `chips`.
+# The first pattern that fits the name counts. Links of graphics chips stand with the chip: see `chips`.
 _CHIPS: tuple[_Chip, ...] = (
-    # The profiler names a chip by its version, so its 910B is the second generation; CANN has had a 910B of the first.
+    # The profiler names a chip by its version: its 910B is the second generation, while CANN has a first-generation
+    # 910B.
     _ascend(r"910b", "4.1.0", HCCS=28.0, RDMA=25.0, ROCE=25.0),
     _ascend(r"910a?$", "2.1.0", HCCS=18.0, RDMA=12.5, ROCE=12.5, PCIE=20.0),
 )
@@ -53,7 +54,7 @@ _PATTERNS = tuple((re.compile(chip.name, re.I), chip) for chip in _CHIPS)
 
 
 def link_spec(chip: str | None, transport: str) -> LinkSpec | None:
-    """What a link of that transport is built for on a chip, by the chip's name as the profiler gives it."""
+    """The rated link of that transport, for the chip's name as the profiler gives it."""
     for pattern, known in _PATTERNS:
         if chip and pattern.search(chip):
             return next((link for link in known.links if link.transport == transport.upper()), None)
@@ -62,7 +63,7 @@ def link_spec(chip: str | None, transport: str) -> LinkSpec | None:
 
 
 def device_link(chip: str | None) -> LinkSpec | None:
-    """The links of a device taken together, where a chip is known by that (NVLink, Infinity Fabric)."""
+    """All links of a device together, for chips rated in that way (NVLink, Infinity Fabric)."""
     known = chip_of(chip)
     if known is None or known.links is None:
         return None
@@ -73,9 +74,9 @@ def device_link(chip: str | None) -> LinkSpec | None:
 
 
 def bus_factor(op: str, ranks: int) -> float | None:
-    """What turns size over time into the load of the busiest link: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
+    """The factor that turns size over time into the busiest link's load: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 
-    None for an operation that it does not treat, and for a group of one.
+    The factor is None for an unknown operation, and for a group of one rank.
     """
     if ranks < 2:
         return None
@@ -93,10 +94,10 @@ def bus_factor(op: str, ranks: int) -> float | None:
     return factors.get(op)
 
 
-# There the size of all-gather, reduce-scatter and all-to-all is the whole buffer of a rank; NCCL's traces give the
-# larger of input and output, which is the same. HCCL reports the count of its call, which is one rank's part for these
-# (HcclAllGather's sendCount, HcclReduceScatter's recvCount, HcclAlltoAll's sendCount to one peer; HcclAlltoAllV reports
-# the whole buffer): Ascend cann-hccl, src/domain/collective_communication/framework/op_base/src/op_base.cc,
+# In nccl-tests the size of all-gather, reduce-scatter and all-to-all is the whole buffer of a rank; NCCL's traces give
+# the larger of input and output, which is the same. HCCL reports the count of its call, which is one rank's part for
+# these (HcclAllGather's sendCount, HcclReduceScatter's recvCount, HcclAlltoAll's sendCount to one peer; HcclAlltoAllV
+# reports the whole buffer): Ascend cann-hccl, src/domain/collective_communication/framework/op_base/src/op_base.cc,
 # CallMsprofReportHostApi.
 PART_OF_HCCL = r"(?i)^(hcom_)?(allgather|reducescatter|alltoall)_*(__|-|$)"
-"""Names of HCCL operations whose recorded size is one rank's part of the whole."""
+"""Names of HCCL operations whose recorded size is one rank's part of the whole buffer."""

@@ -1,8 +1,8 @@
-"""Which class of work an operator is: ATen names, Ascend's operator types, and kernels that nothing names but they.
+"""Finds the class of work of an operator: by ATen names, Ascend's operator types, and kernel names.
 
-Sources: PyTorch's `native_functions.yaml` and `torch/utils/flop_counter.py`, torch_npu's and CANN's operator lists, the
-names of cuBLAS, cuDNN, CUTLASS, hipBLASLt and MIOpen kernels in real traces. What is not listed is `other`: a guess
-would be wrong where it matters.
+Sources: PyTorch's `native_functions.yaml` and `torch/utils/flop_counter.py`, torch_npu's and CANN's operator lists, and
+the names of cuBLAS, cuDNN, CUTLASS, hipBLASLt and MIOpen kernels in real traces. An operator that is not listed is
+`other`: a guess would be wrong where it matters.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from functools import lru_cache
 from typing import NamedTuple
 
 MATRIX = ("matmul", "batched matmul", "convolution", "attention", "attention backward")
-"""Classes whose work is that of the matrix units; only their FLOPs count for MFU."""
+"""Classes of work that matrix units do; only the FLOPs of these classes count for MFU."""
 
 CLASSES = (
     *MATRIX, "normalisation", "softmax", "elementwise", "reduction", "pooling", "optimizer", "embedding", "indexing",
     "copy", "cast", "transpose", "format conversion", "other",
 )  # fmt: skip
-"""All classes. `transpose` holds copies that change the order of elements; `other` has no formula."""
+"""All classes of operators. `transpose` holds copies that change the order of elements; `other` has no formula."""
 
 LAYOUT = ("cast", "transpose", "format conversion")
-"""Classes that compute nothing: what they take is spent on types and layouts."""
+"""Classes that compute nothing: their time is spent on types and layouts."""
 
 
 class Operator(NamedTuple):
-    """A class and the formula of `hermes.knowledge.cost` that holds for the operator; empty when there is none."""
+    """The class of an operator, and its formula in `hermes.knowledge.cost`; empty if there is none."""
 
     kind: str
     formula: str
@@ -128,7 +128,7 @@ _ATEN: tuple[tuple[str, str, str], ...] = (
     """),
 )  # fmt: skip
 
-# Ascend's types without their version (`MatMulV2`); CANN's operator lists spell them so.
+# Ascend's operator types without their version (`MatMulV2`), spelled as in CANN's operator lists.
 _ASCEND: tuple[tuple[str, str, str], ...] = (
     ("matmul", "matrix product", "MatMul Gemm FullyConnection TransposeMatMul QuantMatmul WeightQuantBatchMatmul"),
     ("batched matmul", "matrix product", "BatchMatMul BatchMatmul QuantBatchMatmul TransposeBatchMatMul"),
@@ -210,9 +210,9 @@ _ASCEND: tuple[tuple[str, str, str], ...] = (
     ("format conversion", "tensors", "TransData TransDataRNN FormatCast NpuFormatCast"),
 )  # fmt: skip
 
-# Names of kernels, for those that no operator of the capture launched; the first that fits, in lower case.
+# Patterns for kernels that no operator of the capture launched; the first that fits counts, in lower case.
 _KERNELS: tuple[tuple[str, str], ...] = (
-    # pytorch/pytorch, torch/_inductor/codegen/triton.py: a name lists all operators in it, and its head what it is.
+    # pytorch/pytorch, torch/_inductor/codegen/triton.py: a name lists all its operators, and begins with its kind.
     (r"^triton_(red|per|spl)_fused.*softmax", "softmax"),
     (r"^triton_(red|per|spl)_fused.*(layer_norm|rms_norm|group_norm|batch_norm|rsqrt)", "normalisation"),
     (r"^triton_(red|per|spl)_fused", "reduction"),
@@ -232,7 +232,7 @@ _KERNELS: tuple[tuple[str, str], ...] = (
     ),
     (r"nchwtonhwc|nhwctonchw|nchwaddpadding|tensortransform", "format conversion"),
     (r"batched_transpose|::transpose<|transpose_kernel|^_?transpose_", "transpose"),
-    # Who gets which token, and the way back: vLLM, SGLang, TensorRT-LLM, DeepEP, Megatron.
+    # Routing of tokens to experts and back: vLLM, SGLang, TensorRT-LLM, DeepEP, Megatron.
     (
         r"routing|topkgating|grouped_topk|moe_?(align|sort|permut|unpermut|expand|map|topk)|align_block_size|sort_expert"
         r"|count_expert|count_and_sort|dispatch_layout|fused_mapping|expand_to_fused|expandinputrows|permute_(2d|1d|pooled)"
@@ -268,7 +268,7 @@ _KERNELS: tuple[tuple[str, str], ...] = (
         r"catarraybatchedcopy|reshape_and_cache|concat_and_cache|store_?kv_?cache|copy_tensor|kv_?cache.*(copy|write)",
         "copy",
     ),
-    # Quantisation rounds and finds scales; it is no change of type that somebody forgot.
+    # Quantisation rounds and finds scales; it is no accidental change of type.
     (r"quant|cast_(to|back|and)_|_cast_to|cvt_", "elementwise"),
     (r"index|gather|scatter|radixsort|devicesort|mergesort|deviceselect|nll_loss|topk|sampling|penalt", "indexing"),
     (r"reduce_kernel|reduce_1block|devicereduce|devicescan|_scan_|cumsum|argmax", "reduction"),
@@ -276,7 +276,7 @@ _KERNELS: tuple[tuple[str, str], ...] = (
     (r"copy_kernel|float8_copy|bfloat16_copy|loadwithcast|storewithcast", "cast"),
     (r"elementwise_kernel|elementwise", "elementwise"),
 )
-# Parts of names that CANN gives to no kernel: templates, and what others call theirs.
+# Name parts that belong to no CANN kernel: templates, and names of other libraries.
 _NOT_OF_CANN = re.compile(r"[<(:]|kernel|^triton|^bmm_|^sm\d|^nvjet|^cijk|cutlass|^_z")
 _KERNEL = tuple((re.compile(pattern), kind) for pattern, kind in _KERNELS)
 
@@ -288,7 +288,7 @@ OTHER = Operator("other", "")
 
 @lru_cache(maxsize=16_384)
 def operator_of(name: str) -> Operator:
-    """The class of an operator by its name: `aten::mul_`, `MatMulV2`, `npu::npu_dtype_cast`; `OTHER` when not known."""
+    """The class of an operator by its name: `aten::mul_`, `MatMulV2`, `npu::npu_dtype_cast`; `OTHER` if not known."""
     space, _, plain = name.rpartition("::")
     if space in ("aten", "npu", "flash_attn", "torch_npu"):
         plain = plain.split(".")[0]
@@ -300,12 +300,15 @@ def operator_of(name: str) -> Operator:
 
 @lru_cache(maxsize=16_384)
 def kind_of_kernel(name: str) -> str:
-    """The class that the name of a device kernel speaks of; `other` when it speaks of none.
+    """The class that the name of a device kernel tells; `other` if it tells none.
 
-    CANN puts the operator's type into the name: `aclnnMm_MatMulCommon_MatMulV2`, `trans_TransData_0`, `Conv2D5`.
+    CANN puts the operator's type into the kernel's name: `aclnnMm_MatMulCommon_MatMulV2`, `trans_TransData_0`,
+    `Conv2D5`. In `FusionOp_MatMul_Relu` the first operator is the work, and the other operators are fused to it.
     """
     lower = name.lower()
-    for word in () if _NOT_OF_CANN.search(lower) else reversed(name.split("_")[-4:]):
+    words = name.split("_")[-4:]
+    words = words if name.startswith("FusionOp_") else words[::-1]
+    for word in () if _NOT_OF_CANN.search(lower) else words:
         kind = operator_of(word.rstrip("0123456789")).kind
         if kind != "other":
             return kind
@@ -314,12 +317,12 @@ def kind_of_kernel(name: str) -> str:
 
 @lru_cache(maxsize=16_384)
 def is_layout_kernel(name: str) -> bool:
-    """Whether a kernel of a library only changes the layout of a tensor, whatever operator launched it."""
+    """Whether a library's kernel only changes the layout of a tensor, whatever operator launched the kernel."""
     return kind_of_kernel(name) == "format conversion"
 
 
 def formulas() -> dict[str, set[str]]:
-    """The formulas that each class has among its operators."""
+    """The formulas of the operators in each class."""
     found: dict[str, set[str]] = {kind: set() for kind in CLASSES}
     for operator in (*_BY_ATEN.values(), *_BY_ASCEND.values()):
         if operator.formula:

@@ -1,9 +1,9 @@
-"""Runs operators of a profile by themselves, with their shapes and types, on whatever device PyTorch finds here.
+"""Runs operators of a profile by themselves, with their shapes and types, on the device that PyTorch finds.
 
     python run_operators.py [--only NUMBER] [--repeats 20] [--device cpu]
 
-A line of JSON for each: its median time in microseconds, or why it cannot be run alone. Inputs are random numbers;
-arguments that the profile does not hold are the operator's own defaults, or a guess that the line names.
+The script prints a line of JSON for each operator: its median time in microseconds, or why it cannot run alone. Inputs
+are random numbers. Arguments missing from the profile are the operator's own defaults, or a guess that the line names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = {
     "realdiv": "div", "reducesum": "sum", "softmaxv2": "_softmax", "tensormove": "clone", "transpose": "t",
     "layernorm": "native_layer_norm",
 }  # fmt: skip
-"""Operators that a device's library names otherwise than PyTorch, in lower case."""
+"""PyTorch's names for operators that a device's library names differently, in lower case."""
 GUESSES: dict[str, Any] = {
     "dim": -1, "keepdim": False, "half_to_float": False, "eps": 1e-5, "dropout_p": 0.0, "p": 0.0, "train": False,
     "is_causal": False, "return_debug_mask": False, "alpha": 1, "beta": 1, "value": 1.0, "exponent": 2, "other": 2,
@@ -40,15 +40,15 @@ GUESSES: dict[str, Any] = {
 
 
 OWN_GUESSES: dict[str, dict[str, Any]] = {"index_select": {"dim": 0}, "gather": {"dim": 0}}
-"""Where one operator is used otherwise than most: rows are picked from tables."""
+"""Guesses for single operators that are used differently from most: rows are picked from tables."""
 
 
 class NotAloneError(Exception):
-    """Why an operator cannot be run by itself."""
+    """Raised with the reason why an operator cannot run by itself."""
 
 
 def main() -> None:
-    """Run the cases, each on a line."""
+    """Run the operators, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--only", type=int, action="append", metavar="NUMBER", help="this case; again for another")
     parser.add_argument("--repeats", type=int, default=20, help="timed calls of each (20)")
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def found_device(torch: Any) -> str:
-    """The first accelerator that answers, else the CPU."""
+    """The first accelerator that responds, else the CPU."""
     with contextlib.suppress(ImportError):
         importlib.import_module("torch_npu")
     for name in ("npu", "cuda"):
@@ -83,7 +83,7 @@ def found_device(torch: Any) -> str:
 
 
 def timed(torch: Any, device: str, case: dict[str, Any], repeats: int) -> tuple[float, list[str]]:
-    """The median of `repeats` calls in microseconds after two that warm up, and the arguments that were guessed."""
+    """The median time of `repeats` calls in microseconds after two warm-up calls, and the guessed arguments."""
     call, values, guessed = prepared(torch, device, case)
     wait = getattr(getattr(torch, device, None), "synchronize", lambda: None)
     times = []
@@ -99,7 +99,7 @@ def timed(torch: Any, device: str, case: dict[str, Any], repeats: int) -> tuple[
 
 
 def prepared(torch: Any, device: str, case: dict[str, Any]) -> tuple[Any, list[Any], list[str]]:
-    """The overload that takes what was recorded, its arguments, and the names of those that were guessed."""
+    """The overload that accepts the recorded inputs, its arguments, and the names of guessed arguments."""
     shapes, types = case["shapes"].split(";"), case["dtypes"].split(";")
     name = case["operator"].removeprefix("aten::").split(".")[0]
     name = NAMES.get(name.lower(), name if case["operator"].startswith("aten::") else name.lower())
@@ -118,7 +118,7 @@ def prepared(torch: Any, device: str, case: dict[str, Any]) -> tuple[Any, list[A
 
 
 def product(first: Any, second: Any, bias: Any = None) -> Any:
-    """A product as a device's library records it: which of the two is turned is told by the axes that fit."""
+    """A product as a device's library records it: the axes that fit tell which operand is transposed."""
     turned = second if first.shape[-1] == second.shape[-2] else second.mT
     left = first if first.shape[-1] == turned.shape[-2] else first.mT
     if left.shape[-1] != turned.shape[-2]:
@@ -130,7 +130,7 @@ def product(first: Any, second: Any, bias: Any = None) -> Any:
 def arguments(
     torch: Any, device: str, overload: Any, shapes: list[str], types: list[str]
 ) -> tuple[list[Any], list[str]]:
-    """A value for each argument of an overload; raises `NotAloneError` where the recorded ones do not fit."""
+    """A value for each argument of an overload; raises `NotAloneError` if the recorded values do not fit."""
     wanted = [one for one in overload._schema.arguments if not one.kwarg_only]
     tensors = [(shape, kind) for shape, kind in zip(spread(shapes, types), types, strict=False)]
     values: list[Any] = []
@@ -156,7 +156,7 @@ def arguments(
 
 
 def spread(shapes: list[str], types: list[str]) -> list[Any]:
-    """The recorded shapes by argument: those of a list of tensors belong to one argument."""
+    """The recorded shapes by argument: the shapes of a list of tensors belong to one argument."""
     lists = [at for at, kind in enumerate(types) if "TensorList" in kind]
     if not lists:
         return shapes
@@ -166,7 +166,7 @@ def spread(shapes: list[str], types: list[str]) -> list[Any]:
 
 
 def guess(operator: str, name: str, kind: str, before: list[Any]) -> Any:
-    """A value for an argument that the profile does not hold, by its name and its type."""
+    """A guessed value for an argument that is missing from the profile, by the argument's name and type."""
     own = OWN_GUESSES.get(operator.removeprefix("aten::"), {})
     if name in own:
         return own[name]
@@ -183,7 +183,7 @@ def guess(operator: str, name: str, kind: str, before: list[Any]) -> Any:
 
 
 def tensor(torch: Any, device: str, shape: str, dtype: str) -> Any:
-    """Random numbers of a shape such as `64,1024`, of a type as a profile names it."""
+    """A random tensor of a shape such as `64,1024`, with a type name as in a profile."""
     kind = getattr(torch, TYPES.get(dtype.strip().lower(), "float32"))
     size = [int(one) for one in shape.split(",") if one]
     if kind.is_floating_point:

@@ -1,4 +1,4 @@
-"""Tells lines of the user's code from those of libraries, by the names of Python frames: `file(line): function`."""
+"""Tells lines of the user's code from library code, by the names of Python frames: `file(line): function`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from hermes.knowledge.vendors import FRAMEWORK_FRAMES
+from hermes.knowledge.vendor_traits import FRAMEWORK_FRAMES
 
 FRAMEWORKS = frozenset({"torch", "torch_npu", "mindspore", "functorch", "hermes"})
-"""Packages whose Python is the way of an operator to the device, and Hermes itself."""
+"""Packages whose Python carries an operator to the device, and Hermes itself."""
 
 _LIBRARIES = FRAMEWORKS | {
     "PIL", "_distutils_hack", "accelerate", "aiohttp", "aiter", "albumentations", "apex", "bitsandbytes", "boto3",
@@ -28,7 +28,7 @@ _LIBRARIES = FRAMEWORKS | {
     "torchrl", "torchtext", "torchvision", "tqdm", "transformers", "triton", "trl", "typer", "urllib3", "vllm",
     "wandb", "webdataset", "xformers", "xgboost", "yaml", "zmq",
 }  # fmt: skip
-"""Packages that programs install and do not write: known where a capture does not tell which files are the user's."""
+"""Packages that programs install and do not write, for captures that do not tell which files are the user's."""
 
 _FRAME = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
 _INSTALLED = re.compile(r"(^|/)(site|dist)-packages/|(^|/)lib(64)?/python\d[^/]*/|^<(?!ipython)|(^|/)torchrun$", re.I)
@@ -38,7 +38,7 @@ _PACKAGE_IN = re.compile(r"(?:site|dist)-packages/([^/]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One Python function as frames name it: its file, a line of it, and its name."""
+    """A Python function as profiler frames name it: its file, a line of the file, and its name."""
 
     file: str
     line: int
@@ -46,23 +46,23 @@ class Frame:
 
     @property
     def place(self) -> str:
-        """`train.py:24`, with at most two folders before it."""
+        """The place of the frame as `train.py:24`, with at most two folders before the file."""
         return f"{'/'.join(self.file.rsplit('/', 3)[-3:])}:{self.line}"
 
     @property
     def package(self) -> str:
-        """The first part of its path: a package, or a module without its ending."""
+        """The first part of the frame's path: a package, or a module without its ending."""
         found = _PACKAGE_IN.search(self.file)
         return (found.group(1) if found else self.file.split("/", 1)[0]).removesuffix(".py")
 
     @property
     def said(self) -> str:
-        """``train.py:24 `mel_filterbank` ``."""
+        """The place and function of the frame: ``train.py:24 `mel_filterbank` ``."""
         return f"{self.place} `{self.function}`"
 
 
 def frame_of(text: str) -> Frame | None:
-    """The frame that a text names; None for builtins, modules and what is none."""
+    """The frame that a text names; None for builtins, modules, and texts that name no frame."""
     found = _FRAME.match(text.strip().replace("\\", "/"))
     if found is None:
         return None
@@ -70,13 +70,13 @@ def frame_of(text: str) -> Frame | None:
 
 
 def is_framework(text: str) -> bool:
-    """Whether a frame is Python of the framework, or of Hermes."""
+    """Whether a frame is Python code of the framework, or of Hermes."""
     frame = frame_of(text)
     return frame is not None and (frame.package in FRAMEWORKS or bool(_FRAMEWORK_FILE.search(frame.file)))
 
 
 def is_own(text: str, told: Collection[str] = ()) -> bool:
-    """Whether a frame is the user's; `told` are the packages and modules that the capture names as such, if any."""
+    """Whether a frame is the user's code; `told` are the user's packages and modules that the capture names, if any."""
     frame = frame_of(text)
     if frame is None or _INSTALLED.search(frame.file) or is_framework(text):
         return False
@@ -88,13 +88,13 @@ def is_own(text: str, told: Collection[str] = ()) -> bool:
 
 
 _MODULES = frozenset({"torch", "torch_npu", "numpy", "np", "os", "gc", "dist", "mindspore", *dir(builtins)})
-"""Names that mean the same in every program."""
+"""Names with the same meaning in every Python program."""
 
 
 def is_example(code: str) -> bool:
-    """Whether Python names what it neither makes nor imports, as a program's own variables: it cannot be put in as is.
+    """Whether Python code uses names that it neither defines nor imports: then it cannot be pasted unchanged.
 
-    What is no Python, as lines of a shell are, names nothing.
+    A text that is not Python, such as shell commands, uses no such names.
     """
     try:
         nodes = [*ast.walk(ast.parse(code))]

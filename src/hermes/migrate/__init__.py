@@ -1,4 +1,4 @@
-"""From CUDA code to a program that runs on Ascend: scan a source tree, convert it, verify it, place its ranks on cores.
+"""Moves CUDA programs to Ascend: scans a source tree, converts it, verifies it, and places its ranks on cores.
 
-Other rooms import `hermes.migrate.api` only.
+Other packages import only `hermes.migrate.api`.
 """

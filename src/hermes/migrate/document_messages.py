@@ -1,4 +1,4 @@
-"""What the documents of a scan and a conversion say: answers, actions, titles of tables and columns."""
+"""Messages in the documents of a scan and a conversion: answers, actions, titles of tables and columns."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from hermes.base.message import Count, Message, Name, message, sentence
 
 @message("migrate.place")
 def place(*, what: Message, why: Message) -> None:
-    """A finding: a place, and why it matters."""
+    """A finding: a place in the source, and why the place matters."""
 
 
 BY_HABIT = sentence("migrate.by_habit")
-"""A place was recognised by how things are usually named."""
+"""A place was recognised by usual naming."""
 BY_TABLE = sentence("migrate.by_table")
-"""The support table says no or may, and some such calls run nevertheless."""
+"""The support table lists no support, or partial support, and some such calls run nevertheless."""
 BY_WORDS = sentence("migrate.by_words")
 """A place was recognised by its words alone."""
 BY_CONVERT = sentence("migrate.by_convert")
-"""Convert settles a place."""
+"""`hermes migrate convert` settles a place."""
 
 
 @message("migrate.by_hand")
 def by_hand(*, effort: Message) -> None:
-    """A person settles a place."""
+    """A person has to settle a place."""
 
 
 @message("migrate.once_measured")
 def once_measured(*, rule: Name) -> None:
-    """A place that is worth work once a profile shows that it costs time."""
+    """A place to work on once a profile shows the cost of the place."""
 
 
 NO_WORK = sentence("migrate.no_work")
-"""A place that takes no work."""
+"""A place that needs no work."""
 UNDER_AN_HOUR = sentence("migrate.under_an_hour")
-"""Work of minutes."""
+"""Work of less than an hour."""
 
 
 @message("migrate.hours")
 def hours(*, low: Count, high: Count) -> None:
-    """Work of hours."""
+    """Work that takes hours."""
 
 
 @message("migrate.days")
 def days(*, low: Count, high: Count) -> None:
-    """Work of days."""
+    """Work that takes days."""
 
 
 @message("migrate.answer.scan")
 def can_it_move(
     *, chip: Name, torch: Name, verdict: Message, work: Message | None = None, missing: Message | None = None
 ) -> None:
-    """The answer of a scan; `missing` says what was not checked."""
+    """The answer of a scan; `missing` says which files were not checked."""
 
 
 @message("migrate.files_not_checked")
@@ -67,37 +67,37 @@ def converted(
 
 @message("migrate.edits")
 def edits(*, n: Count) -> None:
-    """How many edits there are."""
+    """The number of edits."""
 
 
 @message("migrate.files")
 def files(*, n: Count) -> None:
-    """How many files there are."""
+    """The number of files."""
 
 
 @message("migrate.places_left")
 def places_left(*, n: Count) -> None:
-    """How many places are left to a person."""
+    """The number of places that are left to a person."""
 
 
 @message("migrate.apis")
 def apis(*, used: Count, listed: Count, on_chip: Count, chip: Name) -> None:
-    """What the support table says of the torch APIs of a program, in numbers."""
+    """Numbers from the support table about the torch APIs of a program."""
 
 
 NOT_SCANNED = sentence("migrate.not_scanned")
-"""A file that was not scanned is asked for."""
+"""A file that was not scanned is requested."""
 
 
-# -- titles
+# -- titles of tables
 
 
 TITLE_OBSTACLES = sentence("migrate.title.obstacles")
-"""Title of what a person has to settle, the most work first."""
+"""Title of the table of decisions for a person, the most work first."""
 TITLE_FILES = sentence("migrate.title.files")
-"""Title of the files."""
+"""Title of the table of files."""
 TITLE_APIS = sentence("migrate.title.apis")
-"""Title of the torch APIs."""
+"""Title of the table of torch APIs."""
 
 
 @message("migrate.title.diff")
@@ -106,15 +106,15 @@ def title_diff(*, path: Name) -> None:
 
 
 COLUMN_WHAT = sentence("migrate.column.what")
-"""Column: what it is."""
+"""Column: the place or API."""
 COLUMN_EFFORT = sentence("migrate.column.effort")
-"""Column: how long a person works on it."""
+"""Column: how long a person works on a place."""
 COLUMN_TODO = sentence("migrate.column.todo")
-"""Column: what to do."""
+"""Column: what to do about a place."""
 COLUMN_PLACES = sentence("migrate.column.places")
 """Column: how many places there are."""
 COLUMN_FIRST = sentence("migrate.column.first")
-"""Column: the first place."""
+"""Column: the first of the places."""
 COLUMN_FILE = sentence("migrate.column.file")
 """Column: the path of a file."""
 COLUMN_KIND = sentence("migrate.column.kind")
@@ -128,6 +128,6 @@ COLUMN_LEFT = sentence("migrate.column.left")
 COLUMN_API = sentence("migrate.column.api")
 """Column: the full name of a torch API."""
 COLUMN_USES = sentence("migrate.column.uses")
-"""Column: how often it is used."""
+"""Column: how often the API is used."""
 COLUMN_CHIPS = sentence("migrate.column.chips")
-"""Column: the chips for which the support table lists it."""
+"""Column: the chips for which the support table lists the API."""

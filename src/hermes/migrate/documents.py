@@ -1,4 +1,4 @@
-"""A scan and a conversion as documents: the answer, a finding for each thing that was found, tables and diffs."""
+"""Makes documents of a scan and of a conversion: the answer, findings, tables and diffs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hermes.knowledge import migration
 from hermes.knowledge.confidence import CONFIDENCE
 from hermes.migrate import document_messages as told
 from hermes.migrate import messages as say
-from hermes.migrate.model import EFFECT_ORDER, Effort, FileChange, Place, Sure, Target, TreeChange, TreeScan
+from hermes.migrate.scan_model import EFFECT_ORDER, Effort, FileChange, SourcePlace, Sure, Target, TreeChange, TreeScan
 from hermes.migrate.summary import Group, by_importance, grouped, is_converted, not_checked, summarize, work
 from hermes.migrate.write import diff_of
-from hermes.model.document import Code, Column, Document, Part, Source, Table
-from hermes.model.finding import Action, Finding, Line
-from hermes.model.fit import Fit
+from hermes.model.advice_fit import Fit
+from hermes.model.document import CodeText, Column, Document, DocumentInput, Part, Table
+from hermes.model.finding import Action, Finding, SourceLine
 
 SCHEMA = "hermes.migrate/1"
 _ASCEND = Fit(chips=("ascend",))
@@ -27,7 +27,7 @@ _DOUBTS: Mapping[Sure, tuple[Text, ...]] = {
 
 
 def scan_document(tree: TreeScan, change: TreeChange | None = None) -> Document:
-    """What stands between a tree and a chip; with a conversion also the diff of each file that it changes."""
+    """The obstacles between a source tree and a chip. After a conversion, also the diff of each changed file."""
     found = summarize(tree)
     chip = tree.target.chip
     apis = told.apis(used=found.apis_used, listed=found.apis_listed, on_chip=found.apis_on_chip, chip=chip)
@@ -52,7 +52,7 @@ def scan_document(tree: TreeScan, change: TreeChange | None = None) -> Document:
 
 
 def convert_document(change: TreeChange) -> Document:
-    """What a conversion changes, and what it leaves."""
+    """The changes of a conversion, and the places that it leaves."""
     changed = change.changed
     left = [(file.path, place) for file in change.files for place in file.left]
     by_hand = sum(place.effort is not Effort.NONE and place.effect in EFFECT_ORDER[:2] for _, place in left)
@@ -62,7 +62,7 @@ def convert_document(change: TreeChange) -> Document:
         left=told.places_left(n=by_hand) if by_hand else None, missing=_missing(change),
     )  # fmt: skip
     return Document(
-        schema=SCHEMA, inputs=(Source(path=change.root, role="project"),), answer=answer,
+        schema=SCHEMA, inputs=(DocumentInput(path=change.root, role="project"),), answer=answer,
         coverage=tuple(change.skipped),
         findings=findings(left),
         facts={
@@ -74,8 +74,8 @@ def convert_document(change: TreeChange) -> Document:
     )  # fmt: skip
 
 
-def findings(places: Iterable[tuple[str, Place]]) -> tuple[Finding, ...]:
-    """One finding for each thing that was found, what stops the program first."""
+def findings(places: Iterable[tuple[str, SourcePlace]]) -> tuple[Finding, ...]:
+    """A finding for each group of equal places, findings that stop the program first."""
     return tuple(map(_finding, grouped(by_importance(places))))
 
 
@@ -90,11 +90,11 @@ def _finding(group: Group) -> Finding:
     )  # fmt: skip
 
 
-def _line(path: str, place: Place) -> Line:
-    return Line(path, place.line, (place.column, place.end_line, place.end_column))
+def _line(path: str, place: SourcePlace) -> SourceLine:
+    return SourceLine(path, place.line, (place.column, place.end_line, place.end_column))
 
 
-def _who(place: Place) -> Message:
+def _who(place: SourcePlace) -> Message:
     """Who settles a place, and how long that takes."""
     if place.converts:
         return told.BY_CONVERT
@@ -108,19 +108,19 @@ def _missing(found: TreeScan | TreeChange) -> Message | None:
     return told.files_not_checked(n=count) if count else None
 
 
-def _source(tree: TreeScan) -> Source:
-    """The tree, and how much of it was read."""
+def _source(tree: TreeScan) -> DocumentInput:
+    """The source tree as an input, and how much of the tree was read."""
     kinds = Counter(file.kind for file in tree.files)
     facts = {
         "files": len(tree.files),
         "lines": sum(file.lines for file in tree.files),
         "kinds": dict(sorted(kinds.items())),
     }
-    return Source(path=tree.root, role="project", facts=facts)
+    return DocumentInput(path=tree.root, role="project", facts=facts)
 
 
 def _unknown(tree: TreeScan) -> Iterator[Diagnostic]:
-    """Libraries that no table knows: nothing is said of these."""
+    """A note about libraries that no table knows, for which Hermes has no advice."""
     names = sorted({name for file in tree.files for name in file.unknown})
     if names:
         yield Diagnostic(level="info", message=say.unknown_libraries(names=names), hint=say.CHECK_LIBRARIES)
@@ -151,7 +151,7 @@ def _obstacles(rows: Sequence[Group]) -> tuple[Part, ...]:
 
 
 def _files(tree: TreeScan, change: TreeChange | None) -> Table:
-    """Files in which something was found."""
+    """The table of files with findings."""
     edits = {file.path: len(file.edits) for file in change.files} if change else {}
     columns = (
         Column(key="path", title=told.COLUMN_FILE, kind="name"),
@@ -195,18 +195,18 @@ def _changed(change: TreeChange) -> Table:
     return Table(key="files", title=told.TITLE_FILES, columns=columns, rows=rows)
 
 
-def _diffs(change: TreeChange | None) -> tuple[Code, ...]:
+def _diffs(change: TreeChange | None) -> tuple[CodeText, ...]:
     return _diffs_of(change.changed if change else ())
 
 
-def _diffs_of(files: Iterable[FileChange]) -> tuple[Code, ...]:
+def _diffs_of(files: Iterable[FileChange]) -> tuple[CodeText, ...]:
     return tuple(
-        Code(key=f"diff/{file.path}", title=told.title_diff(path=file.path), text="".join(diff_of(file)), diff=True)
+        CodeText(key=f"diff/{file.path}", title=told.title_diff(path=file.path), text="".join(diff_of(file)), diff=True)
         for file in files
     )
 
 
-def file_view(tree: TreeScan, change: TreeChange, path: str) -> tuple[tuple[Finding, ...], Code | None]:
+def file_view(tree: TreeScan, change: TreeChange, path: str) -> tuple[tuple[Finding, ...], CodeText | None]:
     """The findings and the diff of one file; raises `InputError` for a file that was not scanned."""
     file = next((one for one in tree.files if one.path == path), None)
     changed = next((one for one in change.files if one.path == path), None)

@@ -1,20 +1,20 @@
-"""What migration says of places and files, beside the rules' own sentences."""
+"""Messages about places and files of a migration, beside the sentences of the rules."""
 
 from __future__ import annotations
 
 from hermes.base.message import Bytes, Count, Message, Name, Names, message, sentence
 
-# -- what a place is
+# -- kinds of places
 
 
 @message("migrate.code")
 def code(*, text: Name) -> None:
-    """Code as it stands in the file."""
+    """Code as written in the file."""
 
 
 @message("migrate.in_cell")
 def in_cell(*, cell: Count, what: Message) -> None:
-    """Something in a cell of a notebook."""
+    """A place in a cell of a notebook."""
 
 
 @message("migrate.in_loop")
@@ -38,12 +38,12 @@ TORCH_ALONE = sentence("migrate.torch_alone")
 
 @message("migrate.variable")
 def variable(*, name: Name) -> None:
-    """An environment variable."""
+    """An environment variable in the source."""
 
 
 @message("migrate.image")
 def image(*, name: Name) -> None:
-    """A container image."""
+    """A container image that the source names."""
 
 
 @message("migrate.cuda_kernel")
@@ -57,7 +57,7 @@ CUDA_SOURCE = sentence("migrate.cuda_source")
 
 @message("migrate.triton_kernel")
 def triton_kernel(*, name: Name) -> None:
-    """A kernel in Triton."""
+    """A kernel that is written in Triton."""
 
 
 @message("migrate.extension_operator")
@@ -70,90 +70,90 @@ def extension_call(*, name: Name) -> None:
     """A call of an extension of the project."""
 
 
-# -- why it matters
+# -- why a place matters
 
 
 @message("migrate.not_in_torch_npu")
 def not_in_torch_npu(*, name: Name, version: Name) -> None:
-    """A name of torch.cuda that torch.npu does not have."""
+    """A name of torch.cuda that torch.npu lacks."""
 
 
 ANSWERS_WITHOUT_CUDA = sentence("migrate.answers_without_cuda")
-"""A call of torch.cuda that answers no or nothing where there is no CUDA."""
+"""A call of torch.cuda that returns False or does nothing if there is no CUDA."""
 
 
 @message("migrate.not_taken")
 def not_taken(*, chip: Name, argument: Name) -> None:
-    """The support table says that a call does not take an argument."""
+    """By the support table, a call does not accept an argument."""
 
 
 @message("migrate.mask_not_bool")
 def mask_not_bool(*, chip: Name, dtype: Name) -> None:
-    """A mask of attention that is not of type bool."""
+    """An attention mask whose type is not bool."""
 
 
 GIVE_SIZE = sentence("migrate.give_size")
-"""What to do about a scale factor."""
+"""What to do about a scale factor that a call does not accept."""
 CAST_MASK = sentence("migrate.cast_mask")
-"""What to do about such a mask."""
+"""What to do about an attention mask whose type is not bool."""
 ON_HOST = sentence("migrate.on_host")
-"""The support table says that a call runs on the host alone."""
+"""By the support table, a call runs only on the host."""
 MODULE_OF_NCCL = sentence("migrate.module_of_nccl")
 """torch.cuda.nccl is used."""
 
 
 @message("migrate.no_keywords")
 def no_keywords(*, name: Name, keywords: Names) -> None:
-    """A call has keywords that its counterpart does not take."""
+    """A call has keywords that its counterpart does not accept."""
 
 
 WITHOUT_KEYWORDS = sentence("migrate.without_keywords")
-"""What to do about such keywords."""
+"""What to do about keywords that the counterpart does not accept."""
 HANDLE_OF_STREAM = sentence("migrate.handle_of_stream")
-"""The handle of a CUDA stream is read."""
+"""The program reads the handle of a CUDA stream."""
 HAND_TO_CUDA = sentence("migrate.hand_to_cuda")
 """What to do about the handle of a stream."""
 
 
 @message("migrate.no_property")
 def no_property(*, name: Name) -> None:
-    """A property of a CUDA device that an NPU does not have."""
+    """A property of a CUDA device that an NPU lacks."""
 
 
 @message("migrate.names_kept")
 def names_kept(*, names: Names) -> None:
-    """An import from torch.cuda that convert leaves."""
+    """An import from torch.cuda that convert leaves unchanged."""
 
 
 IMPORT_NOTHING = sentence("migrate.import_nothing")
-"""What to do about an import from torch.cuda that nothing needs any more."""
+"""What to do about an import from torch.cuda that no code needs any more."""
 NPU_BRANCH = sentence("migrate.npu_branch")
-"""A place beside a branch for the NPU."""
+"""A place next to a branch for the NPU."""
 NOTHING_TO_DO = sentence("migrate.nothing_to_do")
-"""Advice where nothing has to be done."""
+"""The advice where nothing has to be done."""
 GUARDS_CUDA = sentence("migrate.guards_cuda")
 """A test that keeps CUDA-only code from running."""
 WRITE_BRANCH = sentence("migrate.write_branch")
-"""What to do about such a test."""
+"""What to do about a test that keeps CUDA-only code from running."""
 MORE_THAN_DEVICE = sentence("migrate.more_than_device")
-"""A method `cuda` whose arguments are not those of torch's."""
+"""A method `cuda` with other arguments than torch's method."""
 ASKS_FOR_NCCL = sentence("migrate.asks_for_nccl")
-"""The program asks whether NCCL is there."""
+"""The program asks whether NCCL is available."""
 ASK_FOR_BACKEND = sentence("migrate.ask_for_backend")
-"""What to do about this question."""
+"""What to do about a program that asks for NCCL."""
 
 
 @message("migrate.not_listed")
 def not_listed(*, chip: Name, version: Name, chips: Names) -> None:
-    """The support table does not list a call for the chip; `chips` are those it is listed for."""
+    """The support table does not list a call for the chip; `chips` are the chips for which it lists the call."""
 
 
 CHECK_ON_CHIP = sentence("migrate.check_on_chip")
 """What to do about a call that is not listed."""
 OTHER_ORDER = sentence("migrate.other_order")
-"""A call whose indices come in another order."""
+"""A call that returns indices in another order on an NPU."""
 COMPARE_NO_INDICES = sentence("migrate.compare_no_indices")
-"""What to do about this order."""
+"""What to do about indices that come in another order."""
 
 
 @message("migrate.types_listed")
@@ -173,7 +173,7 @@ def no_double(*, chip: Name) -> None:
 
 @message("migrate.counterpart")
 def counterpart(*, name: Name) -> None:
-    """A setting or a tool has a counterpart on Ascend."""
+    """The counterpart of a setting or a tool on Ascend."""
 
 
 NOT_READ = sentence("migrate.not_read")
@@ -181,16 +181,16 @@ NOT_READ = sentence("migrate.not_read")
 ONLY_FOR_CUDA = sentence("migrate.only_for_cuda")
 """What to do about a setting that no table knows."""
 NO_TOOL = sentence("migrate.no_tool")
-"""A tool of NVIDIA's without a counterpart."""
+"""A tool of NVIDIA's has no counterpart."""
 
 
 @message("migrate.on_ascend")
 def on_ascend(*, name: Name) -> None:
-    """A library has a counterpart on Ascend."""
+    """The counterpart of a library on Ascend."""
 
 
 NO_LIBRARY = sentence("migrate.no_library")
-"""A library without a counterpart on Ascend."""
+"""A library has no counterpart on Ascend."""
 
 
 @message("migrate.imported_late")
@@ -201,26 +201,26 @@ def imported_late(*, why: Message) -> None:
 TORCH_WITHOUT_NPU = sentence("migrate.torch_without_npu")
 """torch is installed and torch_npu is not."""
 ADD_TORCH_NPU = sentence("migrate.add_torch_npu")
-"""What to do about it."""
+"""What to do if torch is installed and torch_npu is not."""
 GLOO_ON_HOST = sentence("migrate.gloo_on_host")
-"""Gloo carries tensors of a GPU, and none of an NPU."""
+"""Gloo transfers tensors of a GPU, and no tensors of an NPU."""
 TAKE_HCCL = sentence("migrate.take_hccl")
-"""What to do about a group of gloo."""
+"""What to do about a process group of gloo."""
 NO_KERNEL = sentence("migrate.no_kernel")
-"""An operator of another library."""
+"""An operator of another library, which has no kernel for an NPU."""
 BRINGS_CUDA = sentence("migrate.brings_cuda")
 """A package that installs CUDA's libraries."""
 BROUGHT_BY_TORCH = sentence("migrate.brought_by_torch")
-"""A package of CUDA's in a lock file that nothing but torch asks for."""
+"""A CUDA package in a lock file that only torch needs."""
 LOCK_ANEW = sentence("migrate.lock_anew")
-"""What to do about it."""
+"""What to do about CUDA packages in a lock file."""
 INSTALL_TORCH_NPU = sentence("migrate.install_torch_npu")
-"""What to install in its place."""
+"""What to install in place of a CUDA package."""
 
 
 @message("migrate.by_hand_only")
 def by_hand_only(*, todo: Message) -> None:
-    """Advice that convert cannot carry out, since torch is imported only sometimes."""
+    """Advice that convert cannot carry out, because torch is imported only under a condition."""
 
 
 # -- files that were not read
@@ -228,11 +228,11 @@ def by_hand_only(*, todo: Message) -> None:
 
 @message("migrate.unknown_libraries")
 def unknown_libraries(*, names: Names) -> None:
-    """Libraries that are imported, and that no table knows."""
+    """Imported libraries that no table knows."""
 
 
 CHECK_LIBRARIES = sentence("migrate.check_libraries")
-"""What to do about them."""
+"""What to do about libraries that no table knows."""
 
 
 @message("migrate.no_table")
@@ -242,39 +242,39 @@ def no_table(*, name: Name) -> None:
 
 @message("migrate.tables")
 def tables(*, names: Names) -> None:
-    """The support tables that there are."""
+    """The support tables that exist."""
 
 
 NO_TREE = sentence("migrate.no_tree")
-"""The tree does not exist."""
+"""The source tree does not exist."""
 GIVE_TREE = sentence("migrate.give_tree")
-"""What to do where it does not exist, or holds no program."""
+"""What to do if the source tree does not exist, or holds no program."""
 NOTHING_TO_SCAN = sentence("migrate.nothing_to_scan")
-"""The tree holds no file that scan reads."""
+"""The source tree holds no file that scan reads."""
 NOTHING_OF_TORCH = sentence("migrate.nothing_of_torch")
-"""No file of the tree uses torch, a library of the tables, or CUDA."""
+"""No file of the source tree uses torch, a library of the tables, or CUDA."""
 NOT_EMPTY = sentence("migrate.write.not_empty")
-"""The folder for the result holds something."""
+"""The folder for the converted tree is not empty."""
 NAME_NEW = sentence("migrate.write.name_new")
-"""What to do about it."""
+"""What to do if the output folder is not empty."""
 INTO_ORIGINAL = sentence("migrate.write.into_original")
-"""The result would be written into the original."""
+"""The converted tree would be written into the original tree."""
 NAME_OUTSIDE = sentence("migrate.write.name_outside")
-"""What to do about it."""
+"""What to do if the output would be written into the original tree."""
 READ_ONLY = sentence("migrate.write.read_only")
-"""A file that would be changed is read-only."""
+"""A file to change is read-only."""
 LEADS_OUT = sentence("migrate.write.leads_out")
-"""A file that would be changed lies outside of the tree, behind a link."""
+"""A file to change is a link that leads out of the source tree."""
 NOTHING_CHANGED = sentence("migrate.write.nothing_changed")
-"""What is lost where writing is refused."""
+"""What is lost if writing is refused: no file was changed."""
 INTO_NEW = sentence("migrate.write.into_new")
-"""What to do about files that are read-only."""
+"""What to do about read-only files."""
 NO_GIT = sentence("migrate.write.no_git")
-"""git does not answer."""
+"""The command git fails."""
 OUT_OR_FORCE = sentence("migrate.write.out_or_force")
-"""What to do where git cannot take changes back."""
+"""What to do if git cannot undo changes."""
 NO_REPOSITORY = sentence("migrate.write.no_repository")
-"""The tree is in no git repository."""
+"""The source tree is in no git repository."""
 COMMIT_FIRST = sentence("migrate.write.commit_first")
 """What to do about uncommitted changes."""
 
@@ -286,12 +286,12 @@ def uncommitted(*, n: Count) -> None:
 
 @message("migrate.file.too_large")
 def too_large(*, size: Bytes, limit: Bytes) -> None:
-    """A file is larger than what is read."""
+    """A file is larger than the limit for reading."""
 
 
 @message("migrate.file.split")
 def split_it(*, variable: Name) -> None:
-    """What to do about a large file."""
+    """What to do about a file larger than the limit."""
 
 
 OWN_STATE = sentence("migrate.file.own_state")
@@ -306,11 +306,11 @@ def unreadable(*, reason: Name) -> None:
 NO_TEXT = sentence("migrate.file.no_text")
 """A file that holds bytes and no text."""
 NO_ENCODING = sentence("migrate.file.no_encoding")
-"""A text whose encoding is not known."""
+"""A text file with an unknown encoding."""
 DEAD_LINK = sentence("migrate.file.dead_link")
-"""A link that leads nowhere."""
+"""A link to a file that does not exist."""
 SEEN_FOLDER = sentence("migrate.file.seen_folder")
-"""A link to a folder that was read already."""
+"""A link to a folder that was already read."""
 
 
 @message("migrate.file.no_python")
@@ -324,7 +324,7 @@ def python_2(*, reason: Name, line: Count | None = None) -> None:
 
 
 TO_PYTHON_3 = sentence("migrate.file.to_python_3")
-"""What to do about Python 2."""
+"""What to do about a file in Python 2."""
 
 
 @message("migrate.file.no_notebook")
@@ -333,4 +333,4 @@ def no_notebook(*, reason: Name) -> None:
 
 
 NOT_CHECKED = sentence("migrate.file.not_checked")
-"""What is lost with a file that was not read."""
+"""What is lost if a file was not read."""

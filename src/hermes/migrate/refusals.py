@@ -1,6 +1,6 @@
-"""What an NPU refuses, by the support table: data types by call, arguments that are not taken, modules without support.
+"""Looks up what an NPU refuses, by the support table: data types by call, arguments, and unsupported modules.
 
-Scan, convert and the stand-in of verify ask here, so that they agree.
+Scan, convert and the stand-in of verify all use this module, so their results agree.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 
 from hermes.knowledge import migration
 from hermes.knowledge.migration import Support
-from hermes.migrate.model import Target
+from hermes.migrate.scan_model import Target
 
 WIDE = ("float64", "complex64", "complex128")
-"""Types that a call refuses where the table lists others; narrower ones that it does not list may still run."""
+"""Types that a call refuses if the table lists other types. Narrower unlisted types may still run."""
 NO_SCALE_FACTOR, BOOL_MASK = "no-scale-factor", "bool-mask"
 """Marks of the table: the call takes no `scale_factor`; its `attn_mask` must be of type bool."""
 REMOVED = ("torch.nn.DataParallel",)
-"""Without support since torch_npu removed its patches (August 2026)."""
+"""Modules without support since torch_npu removed its patches (August 2026)."""
 _NO_KERNEL = frozenset({
     "detach", "detach_", "requires_grad_", "tolist", "item", "size", "dim", "ndim", "ndimension", "numel", "nelement",
     "element_size", "stride", "data_ptr", "numpy", "backward", "register_hook", "retain_grad", "retains_grad",
@@ -29,9 +29,9 @@ _MATRIX = frozenset({"mm", "bmm", "addmm", "addbmm", "baddbmm", "matmul", "linea
 
 
 def listed_types(api: str, target: Target) -> frozenset[str]:
-    """The data types that the table lists for a call on a chip; empty where no limit is known.
+    """The data types that the table lists for a call on a chip; empty if no limit is known.
 
-    A function and the method of its name run the same kernel: what the table lists for one of them holds for both.
+    A function and the method of its name run the same kernel: an entry of the table for either holds for both.
     """
     table = migration.support(target.torch)
     last = api.rpartition(".")[2]
@@ -56,9 +56,9 @@ def is_type_listed(dtype: str, target: Target) -> bool:
 
 
 def is_listed(api: str, dtype: str, target: Target) -> bool:
-    """Whether nothing speaks against a data type of a call.
+    """Whether no entry of the table excludes a data type for a call.
 
-    What computes nothing takes every type; the matrix unit of each of the chips takes bfloat16.
+    A call that computes nothing takes every type; the matrix unit of each of the chips takes bfloat16.
     """
     last = api.rpartition(".")[2]
     if last in _NO_KERNEL or last.startswith("is_") or api.startswith(_NO_KERNELS):
@@ -75,7 +75,7 @@ def is_listed(api: str, dtype: str, target: Target) -> bool:
 
 
 def refusals(target: Target) -> Mapping[str, object]:
-    """What the stand-in looks up, as plain JSON values."""
+    """The refusals that the stand-in looks up, as plain JSON values."""
     table = migration.support(target.torch)
     every = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", *WIDE)
     unlisted = {api: [one for one in every if not is_listed(api, one, target)] for api in table}

@@ -1,16 +1,16 @@
-"""The rules of a migration: kinds of places, what each does on an NPU, and the work that it takes."""
+"""The rules of a migration: kinds of places, their effect on an NPU, and the work for each kind."""
 
 from __future__ import annotations
 
 from hermes.base.message import Message, Word
-from hermes.migrate.model import Effort
+from hermes.migrate.scan_model import Effort
 from hermes.model.leaf import Risk
 
 
 class Rule(Word):
-    """One kind of place. Its sentences: `rule.CODE` is its title, `rule.CODE.why` and `rule.CODE.todo` say more.
+    """A kind of place. Its messages are `rule.CODE` (title), `rule.CODE.why` and `rule.CODE.todo`.
 
-    `later` is the rule of `hermes analyze` that measures the same thing in a profile.
+    `later` is the rule of `hermes analyze` that measures the same fault in a profile.
     """
 
     effect: Risk
@@ -18,7 +18,7 @@ class Rule(Word):
     later: str
 
     def __new__(cls, code: str, effect: Risk, effort: Effort, later: str = "") -> Rule:
-        """A code with what it means where nothing else is said."""
+        """A code, with the effect and effort that hold unless a place gives others."""
         made = str.__new__(cls, code)
         made._value_ = code
         made.effect, made.effort, made.later = effect, effort, later
@@ -26,20 +26,20 @@ class Rule(Word):
 
     @property
     def why(self) -> Message:
-        """What it does on an NPU."""
+        """The effect of such a place on an NPU."""
         return self.aspect("why")
 
     @property
     def todo(self) -> Message:
-        """What to do about it."""
+        """What to do about such a place."""
         return self.aspect("todo")
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Its title, its reason and its advice."""
+        """The title, reason and advice of the rule."""
         return self.message, self.why, self.todo
 
-    # What convert settles.
+    # Places that convert settles.
     CUDA_CALL = "cuda-call", Risk.STOPS, Effort.MINUTES
     CUDA_METHOD = "cuda-method", Risk.STOPS, Effort.MINUTES
     IS_CUDA = "is-cuda", Risk.DIFFERS, Effort.MINUTES
@@ -52,7 +52,7 @@ class Rule(Word):
     ENVIRONMENT = "environment", Risk.DIFFERS, Effort.MINUTES
     DEVICE_OPTION = "device-option", Risk.STOPS, Effort.MINUTES
     SHIM_IMPORT = "shim-import", Risk.STOPS, Effort.MINUTES
-    # What a person settles.
+    # Places that a person settles.
     CUDA_ONLY = "cuda-only", Risk.STOPS, Effort.HOURS
     CUDA_GRAPH = "cuda-graph", Risk.STOPS, Effort.HOURS
     NVTX = "nvtx", Risk.STOPS, Effort.MINUTES
@@ -84,7 +84,7 @@ class Rule(Word):
     TRITON_KERNEL = "triton-kernel", Risk.STOPS, Effort.DAYS
     IMAGE = "image", Risk.STOPS, Effort.HOURS
     LAUNCHER = "launcher", Risk.STOPS, Effort.MINUTES
-    # What runs but is slow.
+    # Places that run but are slow.
     SYNC_ITEM = "sync-item", Risk.SLOW, Effort.NONE, "CPU003"
     DYNAMIC_SHAPE = "dynamic-shape", Risk.SLOW, Effort.NONE, "CPU002"
     INT64_INDEX = "int64-index", Risk.SLOW, Effort.NONE, "CMP003"
@@ -92,4 +92,4 @@ class Rule(Word):
 
 
 RULES: dict[str, Rule] = {one.value: one for one in Rule}
-"""By code; the codes are those of SARIF and JSON."""
+"""The rules by code, as in SARIF and JSON."""

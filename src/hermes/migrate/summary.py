@@ -1,4 +1,4 @@
-"""The answer of a scan: whether the tree can move, how much work it is, and what stands in the way."""
+"""Summarises a scan: whether the tree can move, how much work that is, and which places prevent it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hermes.base.message import Message, Word
 from hermes.knowledge import migration
 from hermes.migrate import document_messages as told
-from hermes.migrate.model import EFFECT_ORDER, SURE_ORDER, Effort, Place, Sure, TreeChange, TreeScan
+from hermes.migrate.scan_model import EFFECT_ORDER, SURE_ORDER, Effort, SourcePlace, Sure, TreeChange, TreeScan
 from hermes.model.leaf import Risk
 
 _HOURS = {Effort.NONE: (0.0, 0.0), Effort.MINUTES: (0.1, 0.3), Effort.HOURS: (1.0, 4.0), Effort.DAYS: (8.0, 40.0)}
@@ -26,20 +26,20 @@ class CanMove(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Places of which the same is said: one import of a library or twenty are one thing to settle."""
+    """Places with the same message: one import of a library or twenty imports need one decision."""
 
-    place: Place
-    where: Sequence[tuple[str, Place]]
+    place: SourcePlace
+    where: Sequence[tuple[str, SourcePlace]]
 
     @property
     def stands_in_the_way(self) -> bool:
-        """Whether a person has to settle it."""
+        """Whether a person has to settle these places."""
         return _stands_in_the_way(self.place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What is said first. `hours` is a range for the work that convert does not do."""
+    """The answer of a scan. `hours` is a range for the work that convert does not do."""
 
     verdict: CanMove
     by_convert: int
@@ -54,7 +54,7 @@ class Summary:
 
 
 def summarize(scan: TreeScan) -> Summary:
-    """The answer to `can it move?`."""
+    """The answer to `can it move?` for a scanned tree."""
     places = scan.places
     converts = [(path, one) for path, one in places if one.converts and one.effect is not Risk.NOTE]
     by_hand = [(path, one) for path, one in places if _stands_in_the_way(one)]
@@ -70,21 +70,21 @@ def summarize(scan: TreeScan) -> Summary:
     )  # fmt: skip
 
 
-def grouped(places: Iterable[tuple[str, Place]]) -> list[Group]:
-    """Places with what is the same of them told once, in the order of the first of each."""
-    groups: dict[tuple[object, ...], list[tuple[str, Place]]] = {}
+def grouped(places: Iterable[tuple[str, SourcePlace]]) -> list[Group]:
+    """Places grouped by equal messages, in the order of the first place of each group."""
+    groups: dict[tuple[object, ...], list[tuple[str, SourcePlace]]] = {}
     for path, one in places:
         key = (one.rule, one.what, one.why, one.todo, one.effect, one.sure, one.effort, one.converts)
         groups.setdefault(key, []).append((path, one))
     return [Group(place=group[0][1], where=group) for group in groups.values()]
 
 
-def _stands_in_the_way(place: Place) -> bool:
+def _stands_in_the_way(place: SourcePlace) -> bool:
     return not place.converts and place.effect in (Risk.STOPS, Risk.DIFFERS) and place.effort is not Effort.NONE
 
 
-def _obstacles(places: Iterable[tuple[str, Place]]) -> list[Group]:
-    by_thing: dict[tuple[str, Message], list[tuple[str, Place]]] = {}
+def _obstacles(places: Iterable[tuple[str, SourcePlace]]) -> list[Group]:
+    by_thing: dict[tuple[str, Message], list[tuple[str, SourcePlace]]] = {}
     for path, one in places:
         by_thing.setdefault((one.rule, one.what), []).append((path, one))
     found = [Group(place=group[0][1], where=group) for group in by_thing.values()]
@@ -103,13 +103,13 @@ def _verdict(converts: Sequence[object], obstacles: Sequence[Group]) -> CanMove:
     return CanMove.YES if converts else CanMove.NOTHING_TO_DO
 
 
-def _effects(places: Iterable[Place]) -> dict[str, int]:
+def _effects(places: Iterable[SourcePlace]) -> dict[str, int]:
     counted = Counter(place.effect for place in places)
     return {effect.value: counted[effect] for effect in EFFECT_ORDER}
 
 
 def work(hours: tuple[float, float]) -> Message | None:
-    """A range of hours as a person says it; None for no work."""
+    """A range of hours in words; None for no work."""
     low, high = hours
     if high <= 0:
         return None
@@ -120,8 +120,8 @@ def work(hours: tuple[float, float]) -> Message | None:
     return told.days(low=max(1, round(low / 8)), high=max(2, round(high / 8)))
 
 
-def by_importance(places: Iterable[tuple[str, Place]]) -> list[tuple[str, Place]]:
-    """What stops the program first; of the same effect the surest first, then in order of the files."""
+def by_importance(places: Iterable[tuple[str, SourcePlace]]) -> list[tuple[str, SourcePlace]]:
+    """Places that stop the program first; of the same effect the surest first, then in order of the files."""
     return sorted(
         places,
         key=lambda one: (EFFECT_ORDER.index(one[1].effect), -SURE_ORDER.index(one[1].sure), one[0], one[1].line),
@@ -134,12 +134,12 @@ def not_checked(found: TreeScan | TreeChange) -> int:
 
 
 def is_clean(scan: TreeScan) -> bool:
-    """Whether every file was checked, and convert does all that is to do."""
+    """Whether every file was checked, and convert settles all places."""
     return not not_checked(scan) and summarize(scan).verdict in (CanMove.YES, CanMove.NOTHING_TO_DO)
 
 
 def is_converted(change: TreeChange) -> bool:
-    """Whether every file was checked, convert has nothing to change, and nothing is left that stops on an NPU."""
+    """Whether every file was checked, convert has nothing to change, and no remaining place stops on an NPU."""
     stops = any(
         place.effect is Risk.STOPS and place.sure is not Sure.GUESS for file in change.files for place in file.left
     )

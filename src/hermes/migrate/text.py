@@ -1,4 +1,4 @@
-"""Finds what matters in files that are no Python: shell, containers, configuration, requirements, C++ and CUDA."""
+"""Finds places in files that are not Python: shell, containers, configuration, requirements, C++ and CUDA."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hermes.base.message import Message
 from hermes.knowledge import migration
 from hermes.migrate import messages as say
 from hermes.migrate.messages import code
-from hermes.migrate.model import Effort, Place, Sure
-from hermes.migrate.python.file import Change, Found
 from hermes.migrate.python.find_libraries import _EFFECTS, _EFFORTS
+from hermes.migrate.python.scanned_file import FoundPlace, TextChange
 from hermes.migrate.rules import RULES
+from hermes.migrate.scan_model import Effort, SourcePlace, Sure
 from hermes.model.leaf import Risk
 
 _DEVICE_KEY = r"(?:[\w.]*[-_.])?(?:device|device[-_]?type|map_location|dev)"
@@ -51,38 +51,38 @@ _COMMENT = {"shell": "#", "docker": "#", "yaml": "#", "toml": "#", "requirements
 
 @dataclass(slots=True)
 class TextFile:
-    """One file under scan."""
+    """A text file under scan, with the places found in it."""
 
     text: str
     kind: str
     relative: str
-    found: list[Found] = field(default_factory=list)
+    found: list[FoundPlace] = field(default_factory=list)
 
     def lines(self) -> Iterator[tuple[int, int, str]]:
-        """Number, position and text of each line without its comment."""
+        """The number, position and text of each line without its comment."""
         position = 0
         for number, line in enumerate(self.text.splitlines(keepends=True), start=1):
             yield number, position, _code(line, _COMMENT.get(self.kind, ""))
             position += len(line)
 
     def add(
-        self, rule: str, line: int, column: int, length: int, what: Message, *, changes: tuple[Change, ...] | None = None,
-        shim: tuple[Change, ...] | None = None, why: Message | None = None, todo: Message | None = None,
+        self, rule: str, line: int, column: int, length: int, what: Message, *, changes: tuple[TextChange, ...] | None = None,
+        shim: tuple[TextChange, ...] | None = None, why: Message | None = None, todo: Message | None = None,
         effect: Risk | None = None,
         effort: Effort | None = None, sure: Sure = Sure.PROVEN,
     ) -> None:  # fmt: skip
         """Note a place; `column` counts from 0."""
         one = RULES[rule]
-        place = Place(
+        place = SourcePlace(
             rule=rule, line=line, column=column + 1, end_line=line, end_column=column + 1 + length, what=what,
             why=why or one.why, todo=todo or one.todo, effect=effect or one.effect, sure=sure,
             effort=effort or one.effort, converts=changes is not None, later=one.later,
         )  # fmt: skip
-        self.found.append(Found(place=place, native=changes, shim=shim))
+        self.found.append(FoundPlace(place=place, native=changes, shim=shim))
 
 
-def scan(text: str, kind: str, relative: str) -> list[Found]:
-    """What was found in one file."""
+def scan(text: str, kind: str, relative: str) -> list[FoundPlace]:
+    """The places found in one file."""
     file = TextFile(text, kind, relative)
     steps: dict[str, tuple[Callable[[TextFile], None], ...]] = {
         "shell": (_devices, _settings, _tools, _installs),
@@ -107,7 +107,7 @@ def extensions(text: str, kind: str) -> set[str]:
 
 
 def _code(line: str, mark: str) -> str:
-    """A line up to its comment; marks inside quotes do not count."""
+    """A line up to its comment; comment marks inside quotes do not count."""
     if not mark or mark not in line:
         return line.rstrip("\r\n")
     quote = ""
@@ -147,7 +147,7 @@ def _configuration(file: TextFile) -> None:
 
 
 def _name(file: TextFile, number: int, start: int, begin: int, end: int, text: str, rule: str, what: str) -> None:
-    change = Change(start=start + begin, end=start + end, text=text)
+    change = TextChange(start=start + begin, end=start + end, text=text)
     sure = Sure.PROVEN if file.kind == "shell" else Sure.LIKELY
     file.add(rule, number, begin, end - begin, code(text=what.strip()), changes=(change,), shim=(), sure=sure)
 
@@ -174,7 +174,7 @@ def _setting(
     file: TextFile, number: int, start: int, line: str, match: re.Match[str],
     usable: migration.Setting | None, setting: migration.Setting,
 ) -> None:  # fmt: skip
-    changes: tuple[Change, ...] | None = None
+    changes: tuple[TextChange, ...] | None = None
     if usable is not None and usable.same_value and match[2]:
         if re.search(rf"\b{usable.counterpart}\b", file.text):
             return
@@ -184,7 +184,7 @@ def _setting(
         quote = re.search(r"[\"']$", before)
         end = start + match.end(2)
         if quote is None:
-            changes = (Change(start=end, end=end, text=f"{glue}{usable.counterpart}={match[2]}"),)
+            changes = (TextChange(start=end, end=end, text=f"{glue}{usable.counterpart}={match[2]}"),)
     file.add(
         "environment", number, match.start(1), len(match[1]), say.variable(name=setting.name), changes=changes, shim=changes,
         why=say.counterpart(name=setting.counterpart) if setting.counterpart else say.NOT_READ,
@@ -229,7 +229,7 @@ def _tools(file: TextFile) -> None:
 
 
 def _batch_lines(file: TextFile) -> None:
-    # `#SBATCH --gres=gpu:8` is a comment to the shell, not to Slurm.
+    # `#SBATCH --gres=gpu:8` is a comment to the shell, but an option to Slurm.
     for number, line in enumerate(file.text.splitlines(), start=1):
         match = _FLAG.search(line) if line.startswith("#SBATCH") else None
         if match is not None:
@@ -273,7 +273,7 @@ _BRINGS = re.compile(r"torch|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+")
 
 
 def _brought_by_torch(text: str) -> set[int]:
-    """Numbers of the lines of a lock file, by its comments `# via`, that only torch and CUDA's packages ask for."""
+    """Numbers of the lines of a lock file that only torch and CUDA's packages need, by its comments `# via`."""
     asked: dict[int, list[str]] = {}
     package = 0
     for number, line in enumerate(text.splitlines(), start=1):
@@ -291,7 +291,7 @@ def _of_cuda(line: str, name: str) -> bool:
 
 
 _OF_ITSELF = re.compile(r"(?:^|[\s{,])(?:name|description|readme|include|packages|keywords|authors)\s*=")
-"""A line of pyproject.toml that says what the project is, and not what it needs."""
+"""A line of pyproject.toml that describes the project, and names no requirement."""
 
 
 def _dependencies(file: TextFile) -> None:

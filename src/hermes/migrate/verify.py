@@ -1,4 +1,4 @@
-"""Runs a converted program for a few steps on an NPU, or on the stand-in for one, and compares its losses."""
+"""Runs a converted program for a few steps on an NPU, or on a stand-in, and compares its losses with the original's."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from hermes.base.ending import folder_aside
+from hermes.base.end_on_signal import folder_aside
 from hermes.base.errors import InputError
-from hermes.base.processes import begin
-from hermes.migrate import outcome as say
-from hermes.migrate.model import Target
-from hermes.migrate.outcome import HOLDS, Outcome, Recorded, Where
+from hermes.base.processes import start_session
+from hermes.migrate import verification_outcome as say
 from hermes.migrate.refusals import refusals
+from hermes.migrate.scan_model import Target
+from hermes.migrate.verification_outcome import HOLDS, Outcome, Recorded, Where
 
 _METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
 _ENTRY = "[torch.backends]\n{name} = {module}:_autoload\n"
 _TAIL_LINES = 25
-# What glibc writes into memory that a program takes is 255 less this: each number is then small, and none is NaN.
+# glibc fills memory that a program allocates with 255 less this: each number is then small, and none is NaN.
 _FILL = 254
-# As `timeout` of the shell says it.
+# The exit code that the shell's `timeout` uses.
 _TIMED_OUT = 124
 
 
 Cause = Literal["error", "refused", "not_computed", "harness", "timeout"]
-"""What ends a program by an error: its own, a call that an NPU refuses, one that the stand-in does not compute, a
-defect of the harness, or the end of its time."""
+"""Reasons why a program ends with an error: its own error, a call that an NPU refuses, or a call that the stand-in does
+not compute. Other reasons are a defect of the harness, and a timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One run of the program. `losses` are by rank, in the order of the steps; `weights` a sum of all after each.
+class ProgramRun:
+    """One run of a program. `losses` are by rank and step; `weights` is a sum of all weights after each step.
 
-    `cause` is what ended it by an error, where that is known, and `error` its text. `unwritten` are numbers that could
-    not be written down, `unlisted` calls with data types that the support table does not list.
+    `cause` is the reason why the run ended with an error, if known, and `error` the error's text. `unwritten` are
+    numbers that could not be recorded, `unlisted` calls with data types that the support table does not list.
     """
 
     command: Sequence[str]
@@ -59,13 +59,13 @@ class Run:
 
     @property
     def failed(self) -> bool:
-        """Whether the program ended by an error."""
+        """Whether the program ended with an error."""
         return self.code != 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first step of a rank at which the two runs differ, in `what`; None where a run recorded none."""
+    """The first step of a rank at which two runs differ, in `what`; None for a run that recorded no value."""
 
     what: Recorded
     rank: str
@@ -75,12 +75,12 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
-    """What further runs showed, where the losses of both programs differ.
+class FurtherRuns:
+    """The results of further runs, if the losses of both programs differ.
 
     `original` and `converted` are the first differences between two runs of that program alone. `memory` says whether
-    the original computes something else once fresh memory is filled, so that it reads what nobody wrote; then
-    `filled` compares both programs with fresh memory filled alike, over `steps` losses.
+    the original gives other results once fresh memory is filled: then it reads uninitialized memory. In this case
+    `filled` compares both programs with equally filled fresh memory, over `steps` losses.
     """
 
     original: Sequence[Difference]
@@ -91,27 +91,27 @@ class Again:
 
     @property
     def same(self) -> bool:
-        """Whether both programs give the same, with fresh memory filled alike."""
+        """Whether both programs give the same losses, with fresh memory filled alike."""
         return self.steps > 0 and not self.filled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of it. `original` is None where it was not run, `again` where nothing had to be asked again.
+    """The result of a verification. `original` is None if it was not run, `again` if no further run was needed.
 
-    `on_cpu` is the converted program on the CPU, run where it failed on the stand-in without being refused anything.
+    `on_cpu` is the converted program on the CPU, run if it failed on the stand-in without a refused call.
     """
 
-    converted: Run
-    original: Run | None
+    converted: ProgramRun
+    original: ProgramRun | None
     differences: Sequence[Difference]
     steps: int
-    again: Again | None = None
-    on_cpu: Run | None = None
+    again: FurtherRuns | None = None
+    on_cpu: ProgramRun | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """What came of it, in one word."""
+        """The outcome of the verification, in one word."""
         if self.converted.failed:
             return self._failure()
         if self.converted.unwritten or (self.original is not None and self.original.unwritten):
@@ -145,12 +145,12 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether the converted program ran, and every loss and all weights are the original's."""
+        """Whether the converted program ran, and every loss and all weights equal the original's."""
         return self.outcome in HOLDS
 
 
 def has_npu() -> bool:
-    """Whether torch_npu is installed here and a device answers."""
+    """Whether torch_npu is installed on this machine and a device responds."""
     return importlib.util.find_spec("torch_npu") is not None and any(Path("/dev").glob("davinci[0-9]*"))
 
 
@@ -158,10 +158,11 @@ def verify(
     converted: Path, original: Path | None, command: Sequence[str], *, steps: int, devices: int, timeout_s: float,
     original_command: Sequence[str] | None = None, as_is: bool = False, target: Target | None = None,
 ) -> Verdict:  # fmt: skip
-    """Run `command` in the converted tree and in the original one, and compare the losses of the first steps.
+    """Run `command` in the converted tree and in the original tree, and compare the losses of the first steps.
 
-    Without an NPU the converted program runs on the stand-in. The original runs on the CPU, where `cuda` means the CPU;
-    with `original_command` it runs as it is, by that command. With `as_is` both run on what this machine has.
+    Without an NPU the converted program runs on the stand-in. The original runs on the CPU, where `cuda` means the CPU.
+    With `original_command` the original runs unchanged, by that command. With `as_is` both run on this machine's own
+    device.
     """
     _check(converted, original, command)
     npu = has_npu() and not as_is
@@ -174,10 +175,10 @@ def verify(
             target=target or Target(),
         )  # fmt: skip
 
-        def run_converted(filled: bool = False) -> Run:
+        def run_converted(filled: bool = False) -> ProgramRun:
             return _run(converted, command, there, limits, filled=filled)
 
-        def run_original(filled: bool = False) -> Run:
+        def run_original(filled: bool = False) -> ProgramRun:
             return _run(original or converted, by, how, limits, filled=filled)
 
         after = run_converted()
@@ -194,36 +195,36 @@ def verify(
     )  # fmt: skip
 
 
-def ask_again(before: Run, after: Run, run_original: Callable[[bool], Run],
-              run_converted: Callable[[bool], Run]) -> Again:  # fmt: skip
-    """Whether it is the conversion that made the losses differ: run each program again, and with fresh memory filled.
+def ask_again(before: ProgramRun, after: ProgramRun, run_original: Callable[[bool], ProgramRun],
+              run_converted: Callable[[bool], ProgramRun]) -> FurtherRuns:  # fmt: skip
+    """Find whether the conversion made the losses differ: run each program again, and with fresh memory filled.
 
-    Threads that race, and reading memory that nobody wrote, make two runs of one program differ.
+    Data races of threads, and reading uninitialised memory, make two runs of one program differ.
     """
     own, _ = compare(before, run_original(False))
     filled_before = run_original(True)
     memory = bool(compare(before, filled_before)[0]) and not own
     if not own and not memory:
-        return Again(original=(), converted=compare(after, run_converted(False))[0])
+        return FurtherRuns(original=(), converted=compare(after, run_converted(False))[0])
     filled_after = run_converted(True)
     if filled_before.failed or filled_after.failed:
-        return Again(original=own, memory=memory)
+        return FurtherRuns(original=own, memory=memory)
     differences, steps = compare(filled_before, filled_after)
-    return Again(original=own, memory=memory, filled=differences, steps=steps)
+    return FurtherRuns(original=own, memory=memory, filled=differences, steps=steps)
 
 
 def _for_cuda(word: str) -> str:
-    """An argument of the converted program as the original takes it: `--device=npu` is `--device=cuda`."""
+    """An argument of the converted program in the original's form: `--device=npu` becomes `--device=cuda`."""
     name, separator, value = word.rpartition("=")
     if value == "npu" or value.startswith("npu:"):
         return f"{name}{separator}cuda{value[3:]}"
     return f"{name}{separator}nccl" if value == "hccl" else word
 
 
-def compare(original: Run | None, converted: Run) -> tuple[list[Difference], int]:
-    """The first difference of each rank, and how many steps were compared (or seen, where there is no original).
+def compare(original: ProgramRun | None, converted: ProgramRun) -> tuple[list[Difference], int]:
+    """The first difference of each rank, and how many steps were compared (or recorded, if there is no original).
 
-    What a run that ended by an error did not come to is no difference: the error is what is to be told.
+    Steps that a failed run did not reach are no difference: the verdict reports the run's error instead.
     """
     if original is None:
         return [], sum(len(losses) for losses in converted.losses.values())
@@ -243,7 +244,7 @@ def _first(what: Recorded, rank: str, before: Sequence[float], after: Sequence[f
     for step in range(max(len(before), len(after))):
         old = before[step] if step < len(before) else None
         new = after[step] if step < len(after) else None
-        # As text, so that 0.0 and -0.0 differ too, and that NaN is equal to NaN.
+        # Compare as text, so that 0.0 and -0.0 differ too, and that NaN is equal to NaN.
         if old is None or new is None or old.hex() != new.hex():
             return Difference(what=what, rank=rank, step=step, original=old, converted=new)
     return None
@@ -261,7 +262,7 @@ def _check(converted: Path, original: Path | None, command: Sequence[str]) -> No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limits:
-    """What holds for all runs: a folder for files, steps, devices, seconds, whether to compile, the chip."""
+    """The limits of all runs: a folder for files, steps, devices, seconds, whether to compile, the chip."""
 
     work: Path
     steps: int
@@ -271,14 +272,14 @@ class _Limits:
     target: Target
 
 
-def _run(tree: Path, command: Sequence[str], where: Where, limits: _Limits, *, filled: bool) -> Run:
+def _run(tree: Path, command: Sequence[str], where: Where, limits: _Limits, *, filled: bool) -> ProgramRun:
     work = Path(tempfile.mkdtemp(dir=limits.work))
     site, out = work / "site", work / "losses"
     out.mkdir(parents=True)
     _site(site, where, limits.target)
     environment = _environment(site, out, limits)
     if where in (Where.STAND_IN, Where.CPU) or not limits.compiles:
-        # What a compiler makes of a program rounds in its own way, and there is none for the stand-in.
+        # A compiled program rounds in its own way, and the stand-in has no compiler.
         environment["TORCH_COMPILE_DISABLE"] = "1"
     if filled:
         environment["GLIBC_TUNABLES"] = f"glibc.malloc.perturb={_FILL}:glibc.malloc.tcache_count=0"
@@ -287,9 +288,9 @@ def _run(tree: Path, command: Sequence[str], where: Where, limits: _Limits, *, f
     losses = _numbers(out, "loss")
     ended = {path.name.removeprefix("ended.") for path in out.glob("ended.*")}
     if losses and ("all" in ended or set(losses) <= ended):
-        code = 0  # The recorder ended it after its steps; what became of it then is not the program's.
+        code = 0  # The recorder ended the program after its steps: a later exit code is not the program's.
     cause, error = _cause(out, code)
-    return Run(
+    return ProgramRun(
         command=tuple(command), where=where, code=_TIMED_OUT if code is None else code,
         seconds=time.monotonic() - begin, losses=losses, weights=_numbers(out, "weights"), output_tail=told,
         cause=cause, error=error, unwritten=_lines(out, "unwritten.*"), unlisted=_lines(out, "unlisted.*"),
@@ -309,8 +310,8 @@ def _environment(site: Path, out: Path, limits: _Limits) -> dict[str, str]:
 def _call(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], timeout_s: float
 ) -> tuple[int | None, str]:
-    """The exit code, None where the time was over, and the end of the output."""
-    process = begin(
+    """The exit code of a command (None after a timeout), and the end of its output."""
+    process = start_session(
         list(command), cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )  # fmt: skip
@@ -324,7 +325,7 @@ def _call(
 
 
 def _cause(out: Path, code: int | None) -> tuple[Cause | None, str]:
-    """What ended a program: what its processes wrote as they ended, the most certain first."""
+    """The cause that ended a program: of the causes that its processes recorded, the most certain first."""
     if not code:
         return ("timeout" if code is None else None), ""
     found = [tuple(line.partition(" ")[::2]) for line in _lines(out, "error.*")]
@@ -355,7 +356,7 @@ def _numbers(out: Path, kind: str) -> dict[str, list[float]]:
 
 
 def _site(site: Path, where: Where, target: Target) -> None:
-    """A folder for PYTHONPATH with what torch loads by itself: the recorder of losses, and a stand-in."""
+    """Make a folder for PYTHONPATH with modules that torch loads by itself: the recorder of losses, and a stand-in."""
     source = resources.files("hermes.migrate").joinpath("standin")
 
     def put(name: str, target: str) -> None:

@@ -1,4 +1,4 @@
-"""A verification as a document: the answer, what differs or what ended the program, the runs and their losses."""
+"""Makes a document of a verification: the answer, the first differences or the error, the runs and their losses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from hermes.base.errors import Diagnostic
 from hermes.base.message import Message
 from hermes.knowledge.confidence import CONFIDENCE
-from hermes.migrate import outcome as say
-from hermes.migrate.outcome import Outcome, Program, Where
-from hermes.migrate.verify import Difference, Run, Verdict
-from hermes.model.document import Code, Column, Document, Part, Source, Table
+from hermes.migrate import verification_outcome as say
+from hermes.migrate.verification_outcome import Outcome, Program, Where
+from hermes.migrate.verify import Difference, ProgramRun, Verdict
+from hermes.model.document import CodeText, Column, Document, DocumentInput, Part, Table
 from hermes.model.finding import Finding
 from hermes.model.leaf import Risk
 
@@ -24,9 +24,9 @@ def verify_document(verdict: Verdict, converted: str, original: str | None) -> D
     runs = [(Program.CONVERTED, verdict.converted)]
     if verdict.original is not None:
         runs.append((Program.ORIGINAL, verdict.original))
-    sources = [Source(path=converted, role="converted")]
+    sources = [DocumentInput(path=converted, role="converted")]
     if original is not None:
-        sources.append(Source(path=original, role="original"))
+        sources.append(DocumentInput(path=original, role="original"))
     losses = say.losses(n=verdict.again.steps if verdict.again and verdict.again.same else verdict.steps)
     return Document(
         schema=SCHEMA, inputs=tuple(sources),
@@ -114,7 +114,7 @@ def _plain(found: Sequence[Difference]) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _run(run: Run) -> dict[str, object]:
+def _run(run: ProgramRun) -> dict[str, object]:
     return {
         "command": list(run.command), "where": run.where.value, "exit_code": run.code, "seconds": round(run.seconds, 2),
         "losses": {rank: [one.hex() for one in losses] for rank, losses in run.losses.items()},
@@ -123,7 +123,7 @@ def _run(run: Run) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _runs(runs: Sequence[tuple[Program, Run]]) -> Table:
+def _runs(runs: Sequence[tuple[Program, ProgramRun]]) -> Table:
     columns = (
         Column(key="program", title=say.COLUMN_PROGRAM, kind="word"),
         Column(key="where", title=say.COLUMN_WHERE, kind="word"),
@@ -156,9 +156,9 @@ def _losses(verdict: Verdict) -> tuple[Part, ...]:
     return (Table(key="losses", title=say.TITLE_LOSSES, columns=columns, rows=rows),) if rows else ()
 
 
-def _outputs(runs: Sequence[tuple[Program, Run]]) -> tuple[Code, ...]:
+def _outputs(runs: Sequence[tuple[Program, ProgramRun]]) -> tuple[CodeText, ...]:
     return tuple(
-        Code(key=f"output/{name.value}", title=say.title_output(program=name.message), text=run.output_tail)
+        CodeText(key=f"output/{name.value}", title=say.title_output(program=name.message), text=run.output_tail)
         for name, run in runs
         if run.failed and run.output_tail
     )

@@ -1,4 +1,4 @@
-"""Writes a converted tree: beside the original, or in its place with a way back."""
+"""Writes a converted tree: to a new folder, or in place of the original if git can undo the change."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from hermes.base.errors import InputError
 from hermes.base.write_atomic import write_atomic
 from hermes.migrate import messages as say
-from hermes.migrate.model import FileChange, TreeChange
+from hermes.migrate.scan_model import FileChange, TreeChange
 
 _RUN_NOTHING = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-"""What the tree's own configuration of git must not start."""
+"""git options that stop the tree's own configuration from starting programs."""
 _ASK_NOBODY = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
-"""Nor may git fetch what a partial clone lacks, from where or by what the tree says; nor write its index."""
+"""Variables that keep git from fetching what a partial clone lacks, and from writing its index."""
 _FILTER = re.compile(r"(?i)filter\.(.*)\.(clean|smudge|process|required)", re.DOTALL)
 _LEFT_OUT = {".git", "__pycache__", ".hg", ".svn"}
 
@@ -38,8 +38,8 @@ def diff_of(file: FileChange) -> Iterator[str]:
         yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
-def beside(change: TreeChange, out: Path) -> None:
-    """Copy the tree to a new folder, with the converted files in it."""
+def write_beside_tree(change: TreeChange, out: Path) -> None:
+    """Copy the tree to a new folder, with its converted files in place of the original ones."""
     root = Path(change.root)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(say.NOT_EMPTY, where=str(out), hint=say.NAME_NEW)
@@ -59,15 +59,15 @@ def beside(change: TreeChange, out: Path) -> None:
 
 
 def _left_out(folder: str, names: list[str]) -> set[str]:
-    """What a copy does without: what tools keep, and pipes, sockets and devices, which hold nothing to copy."""
+    """Names that a copy leaves out: folders that tools keep, and pipes, sockets and devices, which hold no data."""
     kinds = {name: (Path(folder) / name).lstat().st_mode for name in names}
     plain = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
     return _LEFT_OUT.intersection(names) | {name for name, mode in kinds.items() if not any(is_(mode) for is_ in plain)}
 
 
 def _untie(root: Path, out: Path, folder: Path) -> None:
-    """See to it that this folder of the copy lies in the copy: a link on the way that leads out becomes a folder, with
-    links to what the original holds."""
+    """Make sure that this folder lies in the copy: a link that leads out becomes a folder, with links to the original's
+    files."""
     for above in (*reversed(folder.parents), folder):
         place = out / above
         if place.is_symlink() and not _inside(out, place):
@@ -83,7 +83,7 @@ def _inside(root: Path, path: Path) -> bool:
 
 
 def _below(root: Path, file: FileChange) -> Path:
-    """Where to write a file below a root: a link stays one where it leads to another file of the tree."""
+    """Where to write a file below a root: a link to another file of the tree stays a link."""
     path = root / file.path
     return path.resolve() if _inside(root, path) else path
 
@@ -102,8 +102,8 @@ def _writable(out: Path) -> None:
         Path(folder).chmod(Path(folder).stat().st_mode | 0o700)
 
 
-def in_place(change: TreeChange, *, force: bool) -> None:
-    """Replace the changed files, each at once or not at all; refuses a tree whose changes git could not give back."""
+def write_in_place_of_tree(change: TreeChange, *, force: bool) -> None:
+    """Replace the changed files, each at once or not at all; refuses a tree whose changes git could not undo."""
     root = Path(change.root)
     if not force and change.changed:
         _committed(root if root.is_dir() else root.parent, change)
@@ -119,7 +119,7 @@ def in_place(change: TreeChange, *, force: bool) -> None:
 
 
 def _committed(folder: Path, change: TreeChange) -> None:
-    """Raise `InputError` unless git holds all of the tree as it is, in each of the repositories that it lies in."""
+    """Raise `InputError` unless the tree is committed in git, in each of its repositories."""
     lines = [line for one in _repositories(folder, change) for line in _changes(one)]
     if lines:
         changes = say.uncommitted(n=len(lines))
@@ -127,7 +127,7 @@ def _committed(folder: Path, change: TreeChange) -> None:
 
 
 def _repositories(folder: Path, change: TreeChange) -> list[Path]:
-    """The folder, and the submodules below it with files that change: git is not let into those by itself."""
+    """The folder, and the submodules below it with files that change, which git does not enter by itself."""
     places = {above for file in change.changed for above in Path(file.path).parents}
     return [folder, *sorted(folder / place for place in places if place.parts and (folder / place / ".git").exists())]
 
@@ -140,16 +140,16 @@ def _changes(folder: Path) -> list[str]:
 
 
 def _no_filters(folder: Path) -> list[str]:
-    """Options that silence the filters which the tree's own configuration names: git would run them to compare files.
+    """Options that turn off filters from the tree's own configuration: git would run filters to compare files.
 
-    Those of the user's configuration stay.
+    The filters of the user's configuration stay.
     """
     options = []
     for scope in ("--local", "--worktree"):
         told = _git(folder, "config", scope, "--includes", "--name-only", "--null", "--list")
         for name in filter(None, told.stdout.split("\0")):
             if "=" in name or "\n" in name:
-                # git could not be told of such a name.
+                # Options cannot name such a filter to git.
                 raise InputError(say.NO_GIT, where=str(folder), hint=say.OUT_OR_FORCE)
             if _FILTER.fullmatch(name):
                 options += ["-c", f"{name}={'false' if name.lower().endswith('.required') else ''}"]
@@ -157,7 +157,7 @@ def _no_filters(folder: Path) -> list[str]:
 
 
 def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What git says of a folder; nothing that the folder names is run. Raises `InputError`."""
+    """The output of git for a folder; git runs no program that the folder names. Raises `InputError`."""
     try:
         return subprocess.run(
             ["git", *_RUN_NOTHING, "-C", str(folder), *words], capture_output=True, text=True, timeout=60, check=False,
@@ -168,7 +168,7 @@ def _git(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def _replace(target: Path, file: FileChange, mode: int) -> None:
-    """Write one file by a new one in its place."""
+    """Replace one file by a new file."""
     data = file.after.encode(file.encoding)
     with write_atomic(target, mode=mode & 0o7777) as stream:
         stream.write(data)

@@ -1,1 +1,1 @@
-"""What all wings speak: tables of a profile, measures, findings, plans and reports."""
+"""The shared data model: tables of a profile, measures, findings, plans and reports."""

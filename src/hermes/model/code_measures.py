@@ -1,4 +1,4 @@
-"""Measures of the user's code: what of the step runs in which of its functions, and at which of its lines."""
+"""Measures of the user's code: which functions and lines take the step, and which calls are repeated or useless."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ MOST_LINES = 100
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeLine:
-    """What a function of the user's takes of a step, itself and in what it calls that is not the user's.
+    """A function of the user's code and its time in a step: its own time and that of the library code it calls.
 
-    `place` is empty for time in no such function. `backward_ns` is what the stepping thread itself ran; where autograd
-    has threads of its own, it waits for them, which is the framework's Python. `within` says what such calls are for,
-    where the names of others around them tell. `growth` is the last step over the first. `lines` are lines inside the
-    function at which the thread was seen, each with its share of what was seen of the function. `device_ns` adds up the
-    tasks that were launched here. `made`: the first of its operators makes a tensor of constants, and none needs a
-    gradient; `modules`: modules run in it.
+    `place` is empty for time outside the user's functions. `backward_ns` is the backward work on the stepping thread.
+    Where autograd has threads of its own, the stepping thread waits for these threads; the wait counts as Python of the
+    framework. `within` says what the calls are for, if the names of surrounding calls tell. `growth` is the time in the
+    last step over that in the first. `lines` are the lines of the function at which samples saw the thread, each with
+    its share of the function's samples. `device_ns` adds up the device tasks that the function launched. `made`: the
+    first of the function's operators makes a tensor of constants, and no operator needs a gradient. `modules`: modules
+    run in the function.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -62,29 +63,29 @@ class CodeLine:
 
     @property
     def spent_ns(self) -> int:
-        """What it takes of the stepping thread, the backward part of what it computed included."""
+        """Nanoseconds of the stepping thread in a step, with the backward work of what the function computed."""
         return self.own_ns + self.backward_ns
 
     @property
     def worked_ns(self) -> int:
-        """The same without waits for the device or for other ranks."""
+        """Nanoseconds of the stepping thread in a step, with backward work, without waits for the device or ranks."""
         return self.spent_ns - self.wait_ns
 
     @property
     def said(self) -> str:
-        """The line and the function, as a finding names them."""
+        """The line and the function of the user's code, as a finding names them."""
         seen = [line for line, share in self.lines[:1] if share >= SEEN_MOSTLY]
         return f"{seen[0] if seen else self.place} `{self.function}`"
 
 
 SEEN_MOSTLY = 0.5
-"""A line at which a function was seen this often stands for it."""
+"""If samples saw a function at a line at least this often, the line stands for the function."""
 
 
 @measure("code.names", title="Which line calls what", zh="哪一行调用什么", most=MOST_LINES)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedLine:
-    """From which of the user's functions most of the time of one name comes."""
+    """The user's function that most of the time of one operator, kernel or call name comes from."""
 
     rank: int = field("global rank", "Rank", "卡")
     kind: Literal["operator", "kernel", "call", "event"] = field(
@@ -98,10 +99,10 @@ class NamedLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalledAgain:
-    """A function of the user's that calls the same thing many times in a row, with nothing else of the user's between.
+    """A function of the user's that makes the same call many times in a row, with no other call of the user's between.
 
-    `what` is a function of the user's, a class of modules, or an operator; `times` are the calls for one of `line`, and
-    `ns` what they take of a step, without backward.
+    `what` is a function of the user's code, a class of modules, or an operator. `times` counts the calls of `what` for
+    one call of `line`. `ns` is the time of these calls in a step, without backward work.
     """
 
     rank: int
@@ -113,11 +114,12 @@ class CalledAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlearned:
-    """Forward passes of a trained module that no backward pass follows.
+    """Forward passes of a trained module without a backward pass.
 
-    `line` is the outermost function of the user's around them in which nothing is trained, or the one that makes them;
-    `ns` what it takes of a step. `loads`: it gets batches of its own. `again`: a pass on inputs of the same shapes is
-    trained, too; `calls` and `trained` count both a step. `steps_hit` of `steps` have some.
+    `line` is the outermost function of the user's around these passes in which nothing is trained, or else the function
+    that starts the passes. `ns` is the time of the passes in a step. `loads`: the function fetches its own batches.
+    `again`: a forward pass on inputs of the same shapes is trained, too. `calls` and `trained` count both kinds of
+    passes a step. `steps_hit` of `steps` have such passes.
     """
 
     rank: int
@@ -134,11 +136,12 @@ class Unlearned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusedGradients:
-    """Gradients that no optimizer uses, where the shapes of all that optimizers work on are known.
+    """Gradients that no optimizer uses, where the shapes of all tensors that optimizers update are known.
 
-    Either none works on tensors of that shape, or they are set to zero before one does (`dropped`: most of them).
-    `tail_ns` is the part of a step's backward passes behind the last gradient that an optimizer uses; `kept` and
-    `unused` are tensors a step. `line` is the function of the user's that starts these passes, empty where not known.
+    Either no optimizer updates a tensor of that shape, or the gradients are set to zero before an update (`dropped`:
+    most of them are). `tail_ns` is the part of a step's backward passes behind the last gradient that an optimizer
+    uses. `kept` and `unused` are tensors a step. `line` is the user's function that starts the backward passes, empty
+    if not known.
     """
 
     rank: int
@@ -152,12 +155,12 @@ class UnusedGradients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongSteps:
-    """Steps of a rank that take longer than the others at an even distance, as the log of steps has them.
+    """Steps of a rank that are regularly longer than the others, by the monitor's log of steps.
 
-    Each `period`th does, the last of them number `last`: `count` of `steps`, each by `extra_ns` beyond `usual_ns`,
-    together `share` of all time. `line` is what of the user's code they spend it in, empty where no long step was
-    looked into; `called` the line that calls it, `why` what calls below it are for, where most of them tell. `trains`:
-    they run more backward passes or updates than others.
+    Each `period`th step is longer, the last such step is number `last`: `count` of `steps`, each by `extra_ns` beyond
+    `usual_ns`, together `share` of all time. `line` is the line of the user's code that takes the extra time; it is
+    empty if no long step was sampled. `called` is the line that calls it. `why` is the purpose of most calls below
+    `line`, if known. `trains`: the long steps run more backward passes or updates than others.
     """
 
     rank: int
@@ -176,10 +179,10 @@ class LongSteps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackwardAgain:
-    """Nodes of one graph that run backward more than once, as several passes over what they share do.
+    """Nodes of one autograd graph that run backward more than once, because several backward passes share the nodes.
 
-    `times` is how often, weighted by time; `ns` what the runs beyond one take of a step; `line` the function of the
-    user's that starts the passes, empty where it is not known.
+    `times` is how often the nodes run, weighted by time. `ns` is the time in a step of all runs but one. `line` is the
+    user's function that starts the backward passes; it is empty if the function is not known.
     """
 
     rank: int

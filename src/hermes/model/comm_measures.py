@@ -1,7 +1,6 @@
-"""Measures of communication: by group and operation, by rank, by link, by packet, and of what disturbs it.
+"""Measures of communication: by group and operation, rank, link and packet; contention, stalls and stragglers.
 
-Speeds are in 10^9 bytes a second. None means "not measured"; a number of samples stands beside each figure that needs
-one.
+Speeds are in 10^9 bytes a second. None means "not measured". A figure that needs a number of samples has it beside.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes.base.message import Message
 from hermes.model.declare import field, measure
 
 
@@ -21,10 +21,10 @@ from hermes.model.declare import field, measure
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyFit:
-    """Transfer time as a fixed part and a part by size, fitted over one operation among one set of ranks.
+    """The transfer time of one operation among one set of ranks, fitted as a fixed part and a part by size.
 
-    `time = fixed + size / speed`. `peak_bus_gb_per_s` is the bus bandwidth that a size without end would reach, `error`
-    the median distance of the fit from the median time of each size, relative to that.
+    `time = fixed + size / speed`. `peak_bus_gb_per_s` is the bus bandwidth at unlimited size. `error` is the median
+    relative distance of the fit from the median time of each size.
     """
 
     op: str = field("operation", "Operation", "操作")
@@ -42,17 +42,17 @@ class LatencyFit:
 @measure("communication.groups", title="Groups of ranks", zh="通信域", most=1_024)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOp:
-    """One operation of one group, over all ranks and steps that were read.
+    """One collective operation of one group, summed over all ranks and steps that were read.
 
     Times with `_ns` are sums over the rows of all ranks: `elapse = wait + transfer + idle`, of the `split_rows` for
-    which the last arrival is known. `wait` is the time until the last member arrived; `transfer` what came after it;
-    `idle` the part of that in which no task of the operation ran (None where tasks are not recorded, then it is in the
-    transfer). `hidden` is the part of the transfer beside which the rank computed. `waste` is wait over elapse. Sizes
-    and bandwidths are nccl-tests', over the time from the last arrival to the end.
+    which the last arrival is known. `wait` is the time until the last member arrived, `transfer` the time after that.
+    `idle` is the time after the last arrival in which no task of the operation ran. Without recorded tasks `idle` is
+    None and counts as transfer. `hidden` is the part of the transfer beside which the rank computed. `waste` is wait
+    over elapse. Sizes and bandwidths follow nccl-tests, over the time from the last arrival to the end.
 
     `parallel` is the dimension that the group serves (`dp`, `tp`, `pp`, `ep`, `cp`, `world`), from its name, or
-    inferred. `error_ns` is the largest error of its clocks; `unmatched` counts operations whose rows do not fit
-    together.
+    inferred. `error_ns` is the largest clock error of the group's ranks. `unmatched` counts operations whose rows on
+    different ranks do not fit together.
     """
 
     group: str = field("name of the group, else its key", "Group", "通信域")
@@ -103,10 +103,10 @@ class GroupOp:
 @measure("communication.kinds", title="Communication by parallelism and operation", zh="按并行方式与操作的通信")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKind:
-    """The groups of one kind together: the same dimension (or name), operation and number of members.
+    """All groups of one kind: groups with the same dimension (or name), operation and number of members.
 
-    Sums are as in `GroupOp`; bandwidths are the median and the least over `timed` groups, `slowest` the members of the
-    latter.
+    Sums are as in `GroupOp`. Bandwidths are the median and the least over `timed` groups; `slowest` lists the members
+    of the group with the least bandwidth.
     """
 
     kind: str = field("dimension (`dp`, `tp`, `pp`, `ep`, `cp`, `world`), else name of the group", "Kind", "类别")
@@ -136,13 +136,13 @@ class GroupKind:
 @measure("communication.slow_ranks", title="Ranks that arrive last", zh="最后到达的卡", most=64)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowRank:
-    """How often one rank was the last to arrive, and how long all others of a collective were there without it.
+    """How often one rank was the last to arrive at collectives, and how long all other members waited for it alone.
 
-    `held_ns` is the length of the union of these times, beyond the errors of the clocks. Blocks are steps (collectives
-    where no step is known): collectives of one step are not independent. `p_value` is the chance that a rank among
-    `members` wins as many of `blocks` when all are alike, times the number of ranks; `noise_p_value` that one is as
-    late by what steps differ anyway: few steps cannot tell the first, a constant delay shows in the second.
-    `own_wait_ns` is what it waited for others: a rank that waits itself passes a delay on.
+    `held_ns` is the length of the union of these waits, beyond the clock errors. Blocks are steps (collectives where no
+    step is known), because collectives of one step are not independent. `p_value` is the chance that one of `members`
+    equal ranks is last in as many of `blocks`, times the number of ranks. `noise_p_value` is the chance that a rank is
+    as late by the usual variation of steps. With few steps only `noise_p_value` can show a constant delay.
+    `own_wait_ns` is what the rank itself waited for others: a rank that waits passes a delay on.
     """
 
     rank: int = field("who arrives last", "Rank", "卡")
@@ -165,7 +165,7 @@ class SlowRank:
 
     @property
     def chance(self) -> float:
-        """How far chance explains that the rank is last: by how often it is, or by how much, whichever says less."""
+        """The probability that chance makes the rank last: the smaller of the p-values by frequency and by lateness."""
         return self.p_value if self.noise_p_value is None else min(self.p_value, self.noise_p_value)
 
 
@@ -182,10 +182,10 @@ class SlowRank:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupArrival:
-    """How long one rank of a group waited for the last to arrive, over its `operations`; in `last` of them it was that.
+    """How long one rank of a group waited for the last member, over `operations`; in `last` of them the rank was last.
 
-    Waits within the errors of the clocks are 0. `first_rank`, the least rank of the group that was read, tells groups
-    of one name apart.
+    Waits within the clock errors are 0. `first_rank`, the lowest rank of the group that was read, tells groups of one
+    name apart.
     """
 
     group: str = field("name of the group, else its key", "Group", "通信域")
@@ -205,13 +205,13 @@ class GroupArrival:
 @measure("communication.link_pairs", title="Links between pairs of ranks", zh="卡间链路")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkPair:
-    """Transfers from one rank to or from another over one link, as the rank that carried them out saw them.
+    """Transfers between one rank and another over one link, as recorded by the rank that carried them out.
 
     `ratio` is the median over classes (kind, size, step) of the link's median time over that of its peers: links of the
-    same transport that moved the same size. `slower` of `compared` classes took over 5 % longer than the peers' median;
-    `p_value` is the chance of that when none is slower, times the number of links. `excess_ns` is what its transfers
-    took longer than peers would have, stalls left out. `same_host` tells whether both ranks are on one host, None
-    where a host is not recorded.
+    same transport that moved the same size. In `slower` of `compared` classes the link took over 5 % longer than the
+    peers' median. `p_value` is the chance of that when no link is slower, times the number of links. `excess_ns` is the
+    time of the link's transfers beyond that of its peers, without stalls. `same_host` tells whether both ranks are on
+    one host, None where a host is not recorded.
     """
 
     rank: int = field("rank that carried the transfers out", "Rank", "卡")
@@ -255,7 +255,7 @@ class Packets:
 @measure("communication.alignment", title="Alignment of transfers", zh="传输对齐")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alignment:
-    """Sizes above 512 bytes that are no multiple of 512, of the transfers of a transport or of whole operations.
+    """Transfers of a transport, or whole operations, whose size is above 512 bytes and no multiple of 512.
 
     `what` is a transport, or `operations`. Times are sums over all ranks. Source of the 512: byte alignment advice of
     MindStudio Insight and msprof-analyze.
@@ -273,11 +273,10 @@ class Alignment:
 @measure("communication.stalls", title="Stalled transfers", zh="停顿的传输")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """Transfers of one rank that took many times what the same transfer usually takes: what a retransmission looks
-    like.
+    """Transfers of one rank that took many times their usual time, as retransmissions do.
 
-    `what` is a transport; or whole operations, of no one rank, where no transfers are recorded. `excess_ns` is what
-    they took longer than usual.
+    `what` is a transport. Where no transfers are recorded, `what` is whole operations, of no one rank. `excess_ns` is
+    the time of these transfers beyond the usual time.
     """
 
     rank: int | None = field("whose transfers; null for whole operations", "Rank", "卡")
@@ -292,10 +291,10 @@ class Stall:
 @measure("communication.contention", title="Work beside communication", zh="与通信并行的计算")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contention:
-    """The same work with and without the other kind beside it: kernels beside communication, or the reverse.
+    """Contention of kernels and communication: the time of the same work with and without the other kind beside it.
 
-    `slowdown` is the median time with over the median time without; `loss_ns` what the rows beside the other took
-    longer.
+    `slowdown` is the median time with the other kind over the median time without. `loss_ns` is the additional time of
+    the rows that ran beside the other kind.
     """
 
     kind: Literal["compute", "communication"] = field(
@@ -312,17 +311,7 @@ class Contention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Communication:
-    """Everything measured of communication; `notes` says what could not be, and why."""
+class CommunicationNote:
+    """A part of communication that could not be measured, and the reason."""
 
-    kinds: tuple[GroupKind, ...] = ()
-    groups: tuple[GroupOp, ...] = ()
-    fits: tuple[LatencyFit, ...] = ()
-    slow_ranks: tuple[SlowRank, ...] = ()
-    arrivals: tuple[GroupArrival, ...] = ()
-    links: tuple[LinkPair, ...] = ()
-    packets: tuple[Packets, ...] = ()
-    alignment: tuple[Alignment, ...] = ()
-    stalls: tuple[Stall, ...] = ()
-    contention: tuple[Contention, ...] = ()
-    notes: tuple[str, ...] = ()
+    text: Message

@@ -1,4 +1,4 @@
-"""Two runs beside each other: what changed, and what of it may be chance."""
+"""The comparison of two runs: which times, findings and settings changed, and how much of a change may be chance."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _OUTCOMES: Mapping[Verdict, Outcome] = {
 }  # fmt: skip
 
 _ROUNDING = 1e-6
-"""Of calls per step and rank: what arithmetic alone may change."""
+"""The change in calls per step and rank that rounding alone may cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One time per step in both runs, in nanoseconds; None is "not measured", which 0 is not.
+class TimeChange:
+    """One time per step in both runs, in nanoseconds; None means "not measured", and 0 means no time.
 
-    `margin_ns` is what chance alone may change; None where there are too few steps. `calls` are per step and rank.
+    `margin_ns` is the change that chance alone may cause; None where there are too few steps. `calls` are per step and
+    rank.
     """
 
     kind: str
@@ -37,12 +38,12 @@ class Change:
 
     @property
     def change_ns(self) -> int | None:
-        """Below 0 when the second run is faster."""
+        """The change in nanoseconds, below 0 when the second run is faster."""
         return None if self.before_ns is None or self.after_ns is None else self.after_ns - self.before_ns
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the time became less or more, as far as the steps can tell."""
+        """Whether the time decreased or increased, beyond what the variation of steps explains."""
         if self.change_ns is None or self.margin_ns is None:
             return "not known"
         if abs(self.change_ns) <= self.margin_ns:
@@ -51,26 +52,27 @@ class Change:
 
     @property
     def is_called_as_often(self) -> bool:
-        """Whether the number of calls is the same, as far as the steps can tell."""
+        """Whether the number of calls is the same in both runs, beyond the variation of steps."""
         if self.before_calls is None or self.after_calls is None:
             return self.before_calls == self.after_calls
         return abs(self.after_calls - self.before_calls) <= (self.calls_margin or 0.0) + _ROUNDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """One rank in both runs: its typical step, or, with the numbers of `steps`, one step of each. `times` begin with
-    the window, its parts follow.
+class RankInBothRuns:
+    """One rank in both runs: its typical step, or, with the numbers of `steps`, one step of each run.
+
+    `times` begin with the window; the parts of the window follow.
     """
 
     rank: int
     steps: tuple[int | None, int | None] | None
-    times: tuple[Change, ...]
+    times: tuple[TimeChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingChange:
-    """A finding that came, went or stayed, with its cost per step in the runs that have it."""
+    """A finding that appeared, disappeared or stayed in the second run, with its cost per step in the runs with it."""
 
     state: Literal["came", "went", "stayed"]
     code: str
@@ -82,7 +84,7 @@ class FindingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingChange:
-    """A setting that is another; None where a run does not record it."""
+    """A setting whose value differs between the runs; None where a run does not record the setting."""
 
     source: str
     name: str
@@ -92,30 +94,30 @@ class SettingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All that changed; lists are ordered by the size of the change. `steps` and `ranks` are those of each run.
+    """All changes between two runs; lists are ordered by the size of the change. `steps` and `ranks` are of each run.
 
-    `answer` is what to read first. `unmet` is what the runs do not share, or what an input lacks. `beside` are rows by
-    rank or by step, where they were asked for.
+    `answer` is the first sentence to read. `unmet` lists data that the runs do not share, or that an input lacks.
+    `beside` are rows by rank or by step, if the user asked for such rows.
     """
 
     answer: Message
     titles: tuple[str, str]
     steps: tuple[int, int]
     ranks: tuple[int, int]
-    step: Change
-    parts: tuple[Change, ...]
-    names: Mapping[str, tuple[Change, ...]]
+    step: TimeChange
+    parts: tuple[TimeChange, ...]
+    names: Mapping[str, tuple[TimeChange, ...]]
     findings: tuple[FindingChange, ...]
     settings: tuple[SettingChange, ...]
     unmet: tuple[Message, ...] = ()
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[RankInBothRuns, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
-        """The answer in a word: runs that do not share everything are neither as fast nor slower."""
+        """The result in a word; runs that do not share all data are neither as fast nor slower."""
         return "not all compared" if self.unmet else _OUTCOMES[self.step.verdict]
 
     @property
     def holds(self) -> bool:
-        """Whether everything was compared, and the second run is no slower."""
+        """Whether all data was compared, and the second run is no slower."""
         return self.outcome in ("as fast", "faster")

@@ -1,8 +1,8 @@
-"""What compute costs and could cost: rows by operator signature, by class, by step, and the chips behind them."""
+"""Measures of compute: rows by operator signature, class and step; rooflines, MFU and the chips behind them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,11 +13,11 @@ Bound = Literal["compute", "memory", "neither"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """Parts of compute time that are lost, each of what the ones before it leave; None where nothing tells it.
+    """Lost parts of compute time. Each part is taken from what the earlier parts leave; None if not measured.
 
-    `frequency_ns`: the clock was below its rated one. `blocks_ns`: cores had no block to work on. `pipe_ns`: no pipe of
-    the core was busy for 80 % of the time. `layout_ns` is no part of them: the time of casts, transpositions and format
-    conversions as a whole, which compute nothing.
+    `frequency_ns`: the clock was below its rated frequency. `blocks_ns`: cores had no block to work on. `pipe_ns`: no
+    pipe of the core was busy for 80 % of the time. `layout_ns` is not one of these parts: it is the whole time of
+    casts, transpositions and format conversions, which compute nothing.
     """
 
     frequency_ns: int | None = field("lost because the clock was below its rated one", "Lost by clock", "降频损失")
@@ -28,8 +28,10 @@ class Losses:
     layout_ns: int = field("casts, transpositions and format conversions, whole", "Formats and layouts", "格式与布局")
 
 
+SWITCHED = ("tf32", "hf32")
+"""Number types in which a setting computes products of float32 tensors; the tensors stay float32."""
 OTHERS = "other operators"
-"""How the row of a class begins in which a rank with very many signatures sums the shortest of them."""
+"""The first words of the row of a class that sums the shortest signatures, on a rank with very many signatures."""
 
 
 @measure("compute.operators", title="Operators by shape, against their roof", zh="按形状的算子与屋顶线", most=500)
@@ -37,12 +39,12 @@ OTHERS = "other operators"
 class OperatorCost:
     """All calls of one operator with the same shapes and types, on one kind of chip, over all ranks and steps.
 
-    `calls` are calls of the framework's operator (kernels where they have their own shapes), `ns` the time of all their
-    kernels. `flops` and `bytes` are of one call, None without a formula. `tflops`, `gb_per_s`, `roof_share` and
-    `bound` are those of the call of median time. `limit` is the lower of the chip's two roofs at this work;
-    `roof_share` is never above 1: `note` says what is known instead. `aligned` tells of products whether the inner axes
-    of both matrices are multiples of what the chip works on. `ai_cpu_ns` is the part of `ns` on AI CPU, None where
-    units are not recorded.
+    `calls` are calls of the framework's operator (kernels where they have their own shapes). `ns` is the time of all
+    kernels of these calls. `flops` and `bytes` are of one call, None without a formula. `tflops`, `gb_per_s`,
+    `roof_share` and `bound` are of the call of median time. `limit` is the lower of the chip's two roofs at this work.
+    `roof_share` is never above 1: if the measured one is above, `note` says what is known instead. `aligned`: the inner
+    axes of both matrices of a product are multiples of the chip's tile. `ai_cpu_ns` is the part of `ns` on AI CPU, None
+    where units are not recorded.
     """
 
     kind: str = field("class", "Class", "类别", key="class")
@@ -85,7 +87,7 @@ class OperatorCost:
 @measure("compute.classes", title="Compute by class of operator", zh="按算子类别的计算")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindCost:
-    """All operators of one class. `roof_share` is that of the time in `roofed_ns`: the operators with a roof."""
+    """All operators of one class. `roof_share` is of the time in `roofed_ns`, the time of operators with a roof."""
 
     kind: str = field(
         "class of operators, such as `matmul`, `attention backward`, `format conversion`; `other` when not known",
@@ -116,11 +118,10 @@ class StepCompute:
     """Compute of one step of one rank: device time of its kernels, added up without merging.
 
     `mfu` is the time that the step's products, convolutions and attention need at the chip's peak, by the length of the
-    window; work that is done twice (`recompute_ns`) counts once. `known_share` is the part of the time of such kernels
-    whose operations are known: below 1, MFU is at least what it says. `over_peers_ns` is what the same operators took
-    beyond the median rank, but for kernels that communicate too and wait in them; `unaligned_ns` the time of products
-    with an axis that is no multiple of the chip's tile.
-    Parts may overlap: a cast may be recomputed.
+    window; recomputed work (`recompute_ns`) counts once. `known_share` is the part of the time of such kernels whose
+    operations are known: below 1, `mfu` is a lower bound. `over_peers_ns` is the time of the same operators beyond that
+    on the median rank; kernels that also communicate are left out, since these kernels wait. `unaligned_ns` is the time
+    of products with an axis that is no multiple of the chip's tile. Parts may overlap: a cast may be recomputed.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -160,7 +161,7 @@ class StepCompute:
 @measure("compute.chips", title="Chips and what they can do", zh="芯片及其能力")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChipUsed:
-    """The chip whose figures were used for some ranks; `chip` is None when it is not known, and so is every roof."""
+    """The chip whose figures were used for some ranks; `chip` and all roofs are None if the chip is not known."""
 
     ranks: tuple[int, ...] = field("ranks that these figures are used for", "Ranks", "卡")
     recorded: str | None = field("the chip's name as recorded", "Recorded", "已记录")
@@ -176,33 +177,33 @@ class ChipUsed:
     mhz: int | None = field("rated clock, where a profiler says the actual one", "Clock", "频率")
     sources: Mapping[str, str]
 
+    def saved_in(self, row: OperatorCost, types: Sequence[str]) -> float:
+        """The share of an operator's time saved by the first of `types` that is faster on this chip.
+
+        The operator is assumed to keep its share of the roof, and to move its bytes in any type. The result is 0 where
+        the work or the roof is not known.
+        """
+        now = self.matrix.get(row.precision, 0.0)
+        better = next((name for name in types if self.matrix.get(name, 0.0) > now), None)
+        if better is None or not now or not row.flops or row.roof_share is None:
+            return 0.0
+        moving = (row.bytes or 0) / self.bandwidth if self.bandwidth else 0.0
+        return max(0.0, 1 - max(row.flops / self.matrix[better], moving) / max(row.flops / now, moving))
+
     @property
     @derived("dense peak of the matrix units by precision", "Peak rates", "峰值算力", keys=("precision", "tflops"))
     def rates(self) -> tuple[tuple[str, float], ...]:
-        """Dense peak rates by precision, 10^12 operations a second."""
+        """Dense peak rates of the chip by precision, in 10^12 operations a second."""
         return tuple((precision, rate / 1e12) for precision, rate in sorted(self.matrix.items()))
 
     @property
     @derived("peak memory bandwidth, 10^9 bytes a second", "Bandwidth", "带宽", key="gb_per_s")
     def memory_gb_per_s(self) -> float | None:
-        """Peak memory bandwidth in 10^9 bytes a second."""
+        """The peak memory bandwidth of the chip in 10^9 bytes a second."""
         return None if self.bandwidth is None else self.bandwidth / 1e9
 
     @property
     @derived("where the figures come from", "Sources", "来源", key="sources", keys=("figures", "source"))
     def told_sources(self) -> tuple[tuple[str, str], ...]:
-        """Where each figure comes from."""
+        """For each figure of the chip, the source of the figure."""
         return tuple(sorted(self.sources.items()))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compute:
-    """The compute part of a report; `operators` are sorted by time, the longest first."""
-
-    chips: tuple[ChipUsed, ...]
-    steps: tuple[StepCompute, ...]
-    kinds: tuple[KindCost, ...]
-    operators: tuple[OperatorCost, ...]
-
-
-NO_COMPUTE = Compute(chips=(), steps=(), kinds=(), operators=())

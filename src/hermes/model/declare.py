@@ -1,7 +1,8 @@
-"""Declares a measure once: its place in the report, what each field means, its titles, what symptoms may say of it.
+"""The decorators that declare a measure once: its place in the report, and each field's meaning, unit and titles.
 
-From a declaration come the JSON of `hermes.report/1`, its schema and its page, the columns of every table, the titles
-in English and Chinese, and what symptoms of cases may speak of. Nothing else repeats them.
+A measure's declaration gives the JSON of `hermes.report/1` with its schema and page, the columns of every table, and
+the titles in English and Chinese. The declaration also gives the names that symptoms of cases may use. No other file
+repeats these names.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from functools import cache
 from typing import Any, Literal, TypeVar
 
 Kind = Literal[
-    "ns", "us", "moment", "bytes", "count", "number", "share", "chance", "name", "word", "flag", "list", "rows"
+    "ns", "us", "moment", "bytes", "count", "number", "share", "chance", "name", "word", "flag", "file", "list", "rows"
 ]  # fmt: skip
-"""What a value is: a duration (`us`: written in microseconds, as Ascend's own file), a moment on the clock of its rank,
-a size, a whole number, a decimal, a part of one, a probability, text of a profile, a word of Hermes, yes or no, a list
-of plain values, or rows of another declaration."""
+"""The kind of a value. Times: a duration (`us`: written in microseconds, as in Ascend's own file), or a moment on the
+clock of its rank. Numbers: a size, a whole number, a decimal, a share, or a probability. Texts: text of a profile, a
+word of Hermes, or the whole path of a file on this machine. Others: yes or no, a list of plain values, or rows of
+another declaration.
+"""
 
 T = TypeVar("T")
 Getter = TypeVar("Getter", bound=Callable[[Any], object])
@@ -27,8 +30,8 @@ _KEY = "hermes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What was said of a field where it was declared; see `field`."""
+class FieldMeaning:
+    """The meaning, titles and other words given to `field` when a field was declared."""
 
     meaning: str
     title: str
@@ -42,11 +45,11 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A field of a declared row.
+    """A column of a declared kind of row.
 
-    `name` is the attribute, `key` the name in JSON; `kind` what the value is; `of` the attribute that a duration is
-    shown as a share of. `row` declares nested rows; with `prefix` they are one row whose fields stand beside the
-    others. `keys` name the parts of a list of plain tuples. `json_type` is the type in JSON, in words.
+    `name` is the attribute, `key` the name in JSON. `kind` says what the value is. `of` is the attribute that a
+    duration is shown as a share of. `row` declares nested rows; with `prefix` they are one row whose fields stand
+    beside the others. `keys` name the parts of a list of plain tuples. `json_type` is the type in JSON, in words.
     """
 
     name: str
@@ -64,11 +67,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A kind of row: where its rows stand in the report, and its columns.
+    """A declared kind of row: its place in the report, its titles and its columns.
 
-    `path` is empty for rows that only stand inside others. Of more than `most` rows the report holds the first. `one`:
-    the report has one at most, else null. `opened` names the nested rows that a table shows one a line, `shown` tells
-    which rows a table shows at all.
+    `path` is empty for rows that only stand inside other rows. `most` is the number of rows that the report holds at
+    most. `one`: the report has at most one such row, else null. `opened` names the nested rows that a table shows one a
+    line. `shown` tells which rows a table shows at all.
     """
 
     row: type
@@ -78,18 +81,18 @@ class Declared:
     about: str
     most: int | None
     one: bool
-    opened: tuple[Opened, ...]
+    opened: tuple[NestedTable, ...]
     shown: Callable[[Any], bool]
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Its columns, in their order."""
+        """The columns of the row, in their order."""
         return columns_of(self.row)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """Nested rows as a table of their own, beside the columns of what they stand in."""
+class NestedTable:
+    """Nested rows that become a table of their own, with the columns of the row that holds them."""
 
     name: str
     title: str
@@ -104,28 +107,28 @@ def field(
     meaning: str, title: str = "", zh: str = "", *, kind: Kind | None = None, of: str = "", key: str = "",
     keys: tuple[str, ...] = (), prefix: str | None = None, default: Any = dataclasses.MISSING,
 ) -> Any:  # fmt: skip
-    """A field of a declared row.
+    """Declare a field of a row, with its meaning, titles and kind.
 
     Args:
-        meaning: what it says, for the page of the JSON report.
-        title: of its column, in English; empty: tables leave it out.
-        zh: the same in Chinese.
-        kind: what the value is, where its name and type do not tell: see `Kind`.
+        meaning: what the field says, for the page of the JSON report.
+        title: title of the column in English; a field without a title is left out of tables.
+        zh: title of the column in Chinese.
+        kind: the kind of the value, where its name and type do not tell: see `Kind`.
         of: the field that a duration is a part of.
-        key: its name in JSON, where that is another; `-` keeps it out.
+        key: the field's name in JSON, if it differs from the attribute; `-` keeps the field out of JSON.
         keys: names of the parts, for a list of plain tuples.
-        prefix: the fields of this nested row stand beside the others, with this before their names.
-        default: as of a dataclass.
+        prefix: the fields of this nested row stand beside the others, with `prefix` before their names.
+        default: the default value, as in a dataclass.
     """
-    said = Said(meaning=meaning, title=title, zh=zh, kind=kind, of=of, key=key, keys=keys, prefix=prefix)
+    said = FieldMeaning(meaning=meaning, title=title, zh=zh, kind=kind, of=of, key=key, keys=keys, prefix=prefix)
     return dataclasses.field(default=default, metadata={_KEY: said})
 
 
 def derived(
     meaning: str, title: str = "", zh: str = "", *, kind: Kind | None = None, key: str = "", keys: tuple[str, ...] = ()
 ) -> Callable[[Getter], Getter]:
-    """A decorator, below `property`, for what is a column too."""
-    said = Said(meaning=meaning, title=title, zh=zh, kind=kind, of="", key=key, keys=keys, prefix=None)
+    """A decorator, below `property`, that makes a property a column too."""
+    said = FieldMeaning(meaning=meaning, title=title, zh=zh, kind=kind, of="", key=key, keys=keys, prefix=None)
 
     def noted(getter: Getter) -> Getter:
         _PROPERTIES[getter] = said
@@ -134,14 +137,14 @@ def derived(
     return noted
 
 
-_PROPERTIES: dict[Callable[[Any], object], Said] = {}
+_PROPERTIES: dict[Callable[[Any], object], FieldMeaning] = {}
 
 
 def measure(
     path: str, *, title: str, zh: str, about: str = "", most: int | None = None, one: bool = False,
-    opened: tuple[Opened, ...] = (), shown: Callable[[Any], bool] = lambda row: True,
+    opened: tuple[NestedTable, ...] = (), shown: Callable[[Any], bool] = lambda row: True,
 ) -> Callable[[type[T]], type[T]]:  # fmt: skip
-    """Declare a dataclass as a kind of row of the report; `path` says where, such as `input.fetches`."""
+    """Declare a dataclass as a kind of row of the report at `path`, such as `input.fetches`."""
 
     def declared(row: type[T]) -> type[T]:
         _DECLARED[row] = Declared(
@@ -158,11 +161,11 @@ _FAMILIES = (
     "links", "pipeline", "pipeline_passes", "pipeline_boxes", "balance", "balance_operators",
     "rank_matrix", "streams", "clocks",
 )  # fmt: skip
-"""Blocks of the report in the order in which one reads them; others come behind."""
+"""Blocks of the report in reading order; blocks that are not listed come after these."""
 
 
 def declared() -> Mapping[type, Declared]:
-    """Every kind of row that was declared so far, in the order of the report, whatever was imported first."""
+    """Every kind of row that was declared so far, in the order of the report, whichever module was imported first."""
     return dict(sorted(_DECLARED.items(), key=lambda item: _place(item[1].path)))
 
 
@@ -173,7 +176,7 @@ def _place(path: str) -> tuple[int, str]:
 
 @cache
 def columns_of(row: Any) -> tuple[Column, ...]:
-    """The columns of a dataclass: fields with a meaning, then properties with one."""
+    """The columns of a dataclass: fields with a meaning, then properties with a meaning."""
     hints = typing.get_type_hints(row)
     found = [
         _column(one.name, hints[one.name], one.metadata[_KEY])
@@ -187,7 +190,7 @@ def columns_of(row: Any) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def _column(name: str, hint: Any, said: Said) -> Column:
+def _column(name: str, hint: Any, said: FieldMeaning) -> Column:
     bare, nullable = _without_none(hint)
     inner = _inner(bare)
     row = next((one for one in (bare, inner) if dataclasses.is_dataclass(one)), None)
@@ -207,7 +210,7 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def _inner(hint: Any) -> Any:
-    """What a tuple holds."""
+    """The type of the items of a tuple."""
     return _without_none(typing.get_args(hint)[0])[0] if typing.get_origin(hint) is tuple else None
 
 
@@ -231,14 +234,15 @@ def _kind(name: str, bare: Any, row: object, keys: tuple[str, ...]) -> Kind:
 
 
 def _key(name: str, kind: Kind) -> str:
-    """Durations are milliseconds in JSON, and their names say so."""
+    """The name of a field in JSON: durations are in milliseconds there, and their names end in `_ms`."""
     return f"{name[:-2]}{_WRITTEN[kind]}" if kind in _WRITTEN and name.endswith("ns") else name
 
 
 _WRITTEN: dict[Kind, str] = {"ns": "ms", "us": "us"}
 _TYPES: dict[Kind, str] = {
     "ns": "number", "us": "number", "moment": "int", "bytes": "int", "count": "int", "number": "number",
-    "share": "number", "chance": "number", "name": "text", "word": "text", "flag": "true or false", "rows": "list",
+    "share": "number", "chance": "number", "name": "text", "word": "text", "file": "text",
+    "flag": "true or false", "rows": "list",
 }  # fmt: skip
 
 
@@ -251,7 +255,7 @@ def _json_type(kind: Kind, bare: Any, inner: Any) -> str:
 
 
 def spread_out(columns: tuple[Column, ...], prefix: str = "") -> Iterator[tuple[Column, str]]:
-    """The columns, and in the place of a nested row that stands beside the others its columns, with their prefix."""
+    """The columns of a row; a nested row with a prefix is replaced by its own columns, with the prefix."""
     for one in columns:
         if one.prefix is not None and one.row is not None:
             yield from spread_out(columns_of(one.row), prefix + one.prefix)

@@ -1,6 +1,6 @@
-"""The envelope of every document: what was read, what could not be seen, what was found, and the document's own parts.
+"""The common form of every output document: its inputs, coverage, findings, tables and trees.
 
-A wing makes a `Document`; `hermes.report` draws it on a terminal, as a page, as a spreadsheet and as JSON.
+A part of Hermes makes a `Document`; `hermes.report` draws it on a terminal, as a page, as a spreadsheet and as JSON.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hermes.model.finding import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """One input: its path, what it is in this document (`golden`, `target`, `project`), and what is known of it.
+class DocumentInput:
+    """One input of a document: its path, its role (`golden`, `target`, `project`), and the facts known of the input.
 
     `facts` are plain JSON values.
     """
@@ -37,9 +37,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows by columns; each row has a value for each column, None where nothing is known.
+    """A table of a document; each row has a value for each column, None where nothing is known.
 
-    `total` is how many rows there are, where `rows` are a part of them. `marked` is the row that a face shows first.
+    `total` is the number of all rows, where `rows` are only a part. `marked` is the row that a report shows first.
     """
 
     key: str
@@ -51,28 +51,31 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A node of a tree: its name, a value beside it, how much that matters, and what lies below."""
+class TreeNode:
+    """A node of a tree: its name, a value, how much the value matters, and the nodes below."""
 
     name: str
     value: str = ""
     level: str = ""
-    below: tuple[Node, ...] = ()
+    below: tuple[TreeNode, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """A tree of names, such as the modules of a model. `marked` is the path of names to what a face shows open."""
+    """A tree of names, such as the modules of a model.
+
+    `marked` is the path of names down to the node that is shown open.
+    """
 
     key: str
     title: Text
-    roots: tuple[Node, ...]
+    roots: tuple[TreeNode, ...]
     marked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Code:
-    """Text as it is, such as a line of the user's code, the end of an output, or a diff (lines begin with + and -)."""
+class CodeText:
+    """Text shown verbatim, such as a line of the user's code, an output's end, or a diff (lines begin with + and -)."""
 
     key: str
     title: Text
@@ -80,19 +83,19 @@ class Code:
     diff: bool = False
 
 
-Part = Table | Tree | Code
+Part = Table | Tree | CodeText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """What a wing has to say. `answer` is what to read first; `coverage` says what could not be seen.
+    """The result of one command. `answer` is the first sentence to read; `coverage` says which data was missing.
 
-    `facts` are the document's own plain JSON values, such as counts and verdicts in words of a program. `parts` are
-    what faces draw behind the findings; JSON holds them by their keys.
+    `facts` are the document's own plain JSON values, such as counts and verdicts in words of a program. `parts` are the
+    tables, trees and texts that reports draw below the findings; JSON holds the parts by their keys.
     """
 
     schema: str
-    inputs: tuple[Source, ...]
+    inputs: tuple[DocumentInput, ...]
     answer: Text
     coverage: tuple[Diagnostic, ...] = ()
     findings: tuple[Finding, ...] = ()

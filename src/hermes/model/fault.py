@@ -1,6 +1,6 @@
-"""What a rule says is wrong, and the leaf or risk that it stands in.
+"""The faults that rules find, each with the leaf of the time tree, or the risk, that the fault is about.
 
-The rules that compete by gain tell findings apart by these. The sentences stand in the catalogue as `fault.NAME`.
+Rules that compete by gain tell findings apart by their faults. The sentences stand in the catalogue as `fault.NAME`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hermes.model.leaf import Leaf, Risk
 
 
 class Fault(Word):
-    """What is wrong."""
+    """A kind of fault of a training job, such as a straggler or a host stall; a closed list."""
 
     UNPACKING = "unpacking"
     CACHING_ALLOCATOR_OFF = "caching_allocator_off"
@@ -74,13 +74,13 @@ class Fault(Word):
     DATA_LOADING = "data_loading"
     DATA_READING = "data_reading"
     DATA_PROCESSING = "data_processing"
-    UNRECORDED_HOST_TIME = "unrecorded_host_time"
     COPIES_FROM_PAGEABLE_MEMORY = "copies_from_pageable_memory"
     EXPOSED_INPUT_COPIES = "exposed_input_copies"
     WORKERS_STARTED_ANEW = "workers_started_anew"
     SLOW_DEVICE = "slow_device"
     EXPLICIT_SYNCHRONISATION = "explicit_synchronisation"
     CHECKS_OF_NUMBERS = "checks_of_numbers"
+    FILLED_MEMORY = "filled_memory"
     AI_CPU_OPERATORS = "ai_cpu_operators"
     FORMAT_CONVERSIONS = "format_conversions"
     FRAGMENTATION = "fragmentation"
@@ -110,12 +110,12 @@ class Fault(Word):
 
     @property
     def about(self) -> Leaf | Risk:
-        """The leaf that its time goes to most, or the risk that it is."""
+        """The leaf that most of the fault's time goes to, or the fault's risk."""
         return _ABOUT[self]
 
     @property
     def explains(self) -> frozenset[Leaf]:
-        """The leaves that its time goes to; none of a risk."""
+        """The leaves that the fault's time goes to; a risk has none."""
         about = self.about
         return _MORE.get(self, frozenset()) | ({about} if isinstance(about, Leaf) else frozenset())
 
@@ -181,16 +181,16 @@ _ABOUT: Mapping[Fault, Leaf | Risk] = {
     Fault.DATA_LOADING: Leaf.INPUT_HERE,
     Fault.DATA_READING: Leaf.INPUT_READ,
     Fault.DATA_PROCESSING: Leaf.INPUT_HERE,
-    Fault.UNRECORDED_HOST_TIME: Leaf.NOT_RECORDED,
     Fault.COPIES_FROM_PAGEABLE_MEMORY: Leaf.BLOCKING_COPY,
     Fault.EXPOSED_INPUT_COPIES: Leaf.EXPOSED_COPY,
     Fault.WORKERS_STARTED_ANEW: Leaf.INPUT_WORKERS,
     Fault.SLOW_DEVICE: Leaf.OTHER_COMPUTE,
     Fault.EXPLICIT_SYNCHRONISATION: Leaf.SYNCHRONISATION,
     Fault.CHECKS_OF_NUMBERS: Leaf.SYNCHRONISATION,
+    Fault.FILLED_MEMORY: Leaf.ELEMENTWISE,
     Fault.AI_CPU_OPERATORS: Leaf.AI_CPU,
     Fault.FORMAT_CONVERSIONS: Leaf.LAYOUT,
-    Fault.FRAGMENTATION: Risk.FRAGMENTATION,
+    Fault.FRAGMENTATION: Leaf.ALLOCATOR,
     Fault.EXPOSED_COPIES: Leaf.EXPOSED_COPY,
     Fault.ALLOCATOR_CALLS: Leaf.ALLOCATOR,
     Fault.SLOW_SAMPLE: Leaf.INPUT_WORKERS,
@@ -273,7 +273,6 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.DATA_LOADING: _INPUT,
     Fault.DATA_READING: _INPUT | {Leaf.FILE_OR_NETWORK},
     Fault.DATA_PROCESSING: _INPUT,
-    Fault.UNRECORDED_HOST_TIME: frozenset({Leaf.PYTHON}),
     Fault.COPIES_FROM_PAGEABLE_MEMORY: frozenset({Leaf.EXPOSED_COPY}),
     Fault.WORKERS_STARTED_ANEW: _INPUT,
     Fault.SLOW_DEVICE: _COMPUTE,
@@ -299,4 +298,4 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.DECODED_ANEW: _LINE | _INPUT,
     Fault.EXPOSED_COMMUNICATION: frozenset({Leaf.COMMUNICATION, Leaf.WAIT}),
 }
-"""Leaves that a fault explains beside the one that it is about."""
+"""Leaves that a fault explains beside the leaf that `about` gives."""

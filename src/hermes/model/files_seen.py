@@ -1,4 +1,4 @@
-"""Which files of the input were read, which were not needed, and which nobody knows."""
+"""Rows about the input's files: read, not needed, or of unknown format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FileState = Literal["read", "not needed", "not known"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesSeen:
-    """Files of one kind; `name` has `N` for each number in their names, `example` is the path of one of them."""
+    """Files of one kind in the input; `name` has `N` for each number in a file name, `example` is one file's path."""
 
     state: FileState
     name: str

@@ -1,20 +1,16 @@
-"""Measures of overlap, input, host and memory: frozen rows, integer nanoseconds and bytes, None for "not measured"."""
+"""Measures of the host: its work by reason, dispatch, stalls, settings. Integer nanoseconds; None is "not measured"."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from hermes.model.declare import Opened, derived, field, measure
-from hermes.model.input_measures import Fetches, InputCopies, InputQueue, InputRates
-from hermes.model.memory_measures import Holder, MemoryGrowth, MemoryPeak, Recompute
-from hermes.model.overlap_measures import StepOverlap
-from hermes.model.tensor_measures import DenseTable, KeptConcat, MixedLayouts, Padding
+from hermes.model.declare import NestedTable, derived, field, measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPart:
-    """How long the host was in one kind of work in a step, and how long the device was free meanwhile."""
+    """Host time in one kind of work in a step, and the time for which the device was free meanwhile."""
 
     reason: str = field("what the host did, as on a critical path", "Reason", "原因")
     ns: int = field("how long", "Time", "时间", of="parent.host_ns")
@@ -26,7 +22,7 @@ class HostPart:
 @measure(
     "host.steps", title="What the host did in the step", zh="主机在步内的工作", about="The parts add up to `host_ms`.",
     opened=(
-        Opened(
+        NestedTable(
             name="parts", title="What the host did in the step", zh="主机在步内的工作",
             about="What the dispatching threads did in a typical step; the rows of one rank add up to it.",
         ),
@@ -34,7 +30,7 @@ class HostPart:
 )  # fmt: skip
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepHost:
-    """The host's mark of one step by what its dispatching threads did; the parts add up to `host_ns`.
+    """The host time of one step, divided by what the dispatching threads did; the parts add up to `host_ns`.
 
     A moment counts for the first reason that fits it, in the order of `knowledge/host_work.py`. The dispatching threads
     are the one that marks the steps and those of autograd. `queue_ns` is the work of threads that carry a task queue
@@ -50,20 +46,20 @@ class StepHost:
     queue_ns: int | None = field("work of the thread that carries the task queue out", "In the queue", "排队")
 
     def of(self, *reasons: str) -> int:
-        """Nanoseconds for these reasons."""
+        """Nanoseconds of the step that the host spent for any of the given reasons."""
         return sum(part.ns for part in self.parts if part.reason in reasons)
 
 
 @measure("host.dispatch", title="Handing over work to the device", zh="向设备下发任务")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
-    """How the host fed the device in one step.
+    """How fast the host launched the device tasks of one step, and how far ahead of the device.
 
-    Of `tasks` (kernels, copies, collectives) `linked` have their launch in the capture; all that follows is of these.
-    `interval_ns` is the median time between two launches, `kernel_ns` the median kernel; `ratio` is the time of the
-    host's own work for dispatch over the time of all kernels: above 1 the host cannot keep up. `small` kernels take
-    less than 10 us. `late` tasks were launched when the device had nothing left to do, `late_free_ns` is how long it
-    had been free until they began. `delay_ns` is the median time from launch to start.
+    Of `tasks` (kernels, copies, collectives) `linked` have their launch in the capture; all other numbers are of linked
+    tasks. `interval_ns` is the median time between two launches, `kernel_ns` the median kernel. `ratio` is the host's
+    own dispatch time over the time of all kernels: above 1 the host cannot keep up. `small` kernels take less than 10
+    us. `late` tasks were launched when the device had nothing left to do; `late_free_ns` is how long the device had
+    been free until late tasks began. `delay_ns` is the median time from launch to start.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -87,10 +83,10 @@ class Dispatch:
 @measure("host.queue_depth", title="Tasks that wait on the device", zh="设备上等待的任务", about="Weighted by time.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDepth:
-    """Tasks launched but not begun on one device over the window of a step, from launch links alone.
+    """Device tasks launched but not begun, on one device over the window of a step, computed from launch links.
 
-    All are weighted by time. `curve` holds the mean depth of equal slices of the window. `full` is the share of time
-    with at least 1,000 tasks, where a CUDA queue holds 1,024.
+    All values are weighted by time. `curve` holds the mean depth of equal slices of the window. `full` is the share of
+    time with at least 1,000 tasks, where a CUDA queue holds 1,024.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -113,11 +109,12 @@ class QueueDepth:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncCall:
-    """Calls of one place in the code that waited for the device in one step.
+    """Calls from one place in the code that waited for the device in one step.
 
     `names` are the runtime calls, `operator` the framework operator around them, `source` the line of the user's code.
-    `wait_ns` is the time in the calls, and splits into what the device did meanwhile: the four `_ns` that follow add up
-    to it. `refill_ns` is the time from their ends in which the device had nothing to do until it began something new.
+    `wait_ns` is the time in the calls, and splits by what the device did meanwhile: the four `_ns` that follow add up
+    to `wait_ns`. `refill_ns` is the time from the end of a call until the device began something new, while the device
+    had nothing to do.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -143,7 +140,7 @@ class SyncCall:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstCalls:
-    """Long launches, or long allocations, of a rank that are a program's first."""
+    """The first launches of kernels, or first allocations, of a rank's program that took long."""
 
     rank: int = field("global rank", "Rank", "卡")
     allocation: bool = field("whether they take or give back memory", "Allocation", "分配")
@@ -161,14 +158,14 @@ class FirstCalls:
 @measure("host.events", title="Events of the host", zh="主机事件", shown=lambda row: row.calls != 0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEvents:
-    """What took the host of one rank over the capture: calls of one kind (`what`).
+    """Host calls of one kind (`what`) on one rank over the capture, with their time and the device's free time.
 
-    `calls` are those that lie in no other of the kind, in `steps_hit` of `steps` steps; `ns` is their union, `names`
-    the calls that take most, each with how many and how long. `longest_at_ns` is the start of the longest call, the
-    first of equals. `device_free_ns` is the part in which the device had nothing to do. All None: it was not recorded.
-    `source` says what it was taken from, or why it was not. Where it is told, `recorded` is how many calls of
-    operators cost a profiler as much as all that it recorded in them, and `inside` is by kind how much of `ns` was in
-    calls of others.
+    `calls` counts the outermost calls, in `steps_hit` of `steps` steps. `ns` is the length of the union of the calls.
+    `names` are the calls that take most, each with count and time. `longest_at_ns` is the start of the longest call,
+    the first of equals. `device_free_ns` is the part in which the device had nothing to do. All are None if such calls
+    were not recorded. `source` says what data the calls were taken from, or why they were not recorded. `recorded` is
+    the profiler's cost inside these calls, as a number of operator calls that cost the profiler the same. `inside`
+    gives, by kind, the part of `ns` in calls of other kinds. `recorded` and `inside` may be missing.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -189,23 +186,23 @@ class HostEvents:
 
     @property
     def recorded_a_step(self) -> float | None:
-        """`recorded` as a mean over steps."""
+        """`recorded` as a mean over steps: the profiler's cost in a step, as a number of operator calls."""
         return None if self.recorded is None else self.recorded / max(1, self.steps)
 
 
 @measure("memory.allocator", title="Work of the allocator", zh="分配器的工作")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatorCalls(HostEvents):
-    """Calls of the device's allocator, as of other kinds."""
+    """Calls of the device's memory allocator on one rank, with the fields that `HostEvents` has."""
 
 
 @measure("host.shapes", title="Shapes that change", zh="变化的形状")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shapes:
-    """Dynamic shapes of one rank. `dynamic` of `known` kernels were built for any shape.
+    """Dynamic shapes of one rank: of `known` kernels, `dynamic` were built for any shape.
 
-    `new` counts pairs of operator type and input shapes that a step has and none before it in the capture had; None for
-    a single step.
+    `new` counts pairs of operator type and input shapes that occur in a step and in no earlier step of the capture;
+    None for a single step.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -218,8 +215,8 @@ class Shapes:
 
 @measure("host.contention", title="Load of the host's cores", zh="主机各核的负载")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contention:
-    """How busy the cores of a rank's host were, where they were sampled.
+class CoreLoad:
+    """The load of the host cores of a rank, where the capture sampled them.
 
     `usage` is the mean over `cores` and samples, 0 to 1. No profiler that Hermes reads records run-queue delay, context
     switches, or the load of other processes.
@@ -234,7 +231,7 @@ class Contention:
 @measure("host.settings", title="Settings of the ranks", zh="各卡的设置", shown=lambda row: row.differs or row.absent)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingValues:
-    """One setting and its values, each with the ranks that have it; a value of None is known to be unset."""
+    """A setting and its values, each with the ranks that have the value; None means known to be unset."""
 
     source: str = field("`environment`, `profiler`, `job` or `version`", "Source", "来源")
     name: str = field("setting", "Name", "名称")
@@ -246,21 +243,21 @@ class SettingValues:
     @property
     @derived("whether ranks that record it disagree", "Differs", "有差异")
     def differs(self) -> bool:
-        """Whether ranks that record it disagree."""
+        """Whether ranks that record the setting have different values."""
         return len(self.values) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """What steps of a rank were like before the capture, without its profiler, as Hermes' monitor counted them.
+    """Means over steps of a rank before the capture, without its profiler, as Hermes' monitor counted them.
 
-    Means over `steps` steps: the length of one, its time in collections of garbage, in data loaders and what of that
-    was its own work, in torch.save and in optimizers' steps, its page faults without input, and what such a fault costs
-    on that machine; None where it was not counted. `spread_ns` is the median absolute deviation of their lengths.
-    `captured_faults` are the page faults of a captured step. `calls` is how many calls of operators cost a profiler as
-    much as all that the capture recorded of the host in a step. `cpu_ns` is the time of the stepping thread on a core,
-    `delay_ns` that in which it could have run and waited for one. Workers of loaders were started `starts` times, which
-    took `start_ns` a step with the waits for their first batches; None where none was.
+    All values are means over `steps` steps; None if not counted. The times are the step's length, garbage collections,
+    data loaders (in all, and the loaders' own work), torch.save, and optimizers' steps. Page faults are those without
+    input, with the cost of one fault on that machine. `spread_ns` is the median absolute deviation of the step lengths.
+    `captured_faults` are the page faults of a captured step. `calls` is how many operator calls cost a profiler as much
+    as all that the capture recorded of the host in a step. `cpu_ns` is the time of the stepping thread on a core;
+    `delay_ns` is the time for which that thread could have run and waited for a core. Workers of loaders were started
+    `starts` times, which took `start_ns` a step with the waits for their first batches; None if no worker was started.
     """
 
     rank: int
@@ -284,37 +281,7 @@ class Before:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSettings:
-    """The settings that one rank recorded: source, name and value of each."""
+    """The settings that one rank recorded: the source, name and value of each setting."""
 
     rank: int
     values: tuple[tuple[str, str, str | None], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostSide:
-    """Overlap, input pipeline, host and memory. Of a step each rank's is that of median window."""
-
-    overlap: tuple[StepOverlap, ...] = ()
-    fetches: tuple[Fetches, ...] = ()
-    rates: tuple[InputRates, ...] = ()
-    queues: tuple[InputQueue, ...] = ()
-    copies: tuple[InputCopies, ...] = ()
-    steps: tuple[StepHost, ...] = ()
-    dispatch: tuple[Dispatch, ...] = ()
-    depths: tuple[QueueDepth, ...] = ()
-    syncs: tuple[SyncCall, ...] = ()
-    first_calls: tuple[FirstCalls, ...] = ()
-    events: tuple[HostEvents, ...] = ()
-    allocator: tuple[AllocatorCalls, ...] = ()
-    shapes: tuple[Shapes, ...] = ()
-    contention: tuple[Contention, ...] = ()
-    settings: tuple[SettingValues, ...] = ()
-    peaks: tuple[MemoryPeak, ...] = ()
-    growth: tuple[MemoryGrowth, ...] = ()
-    recompute: tuple[Recompute, ...] = ()
-    holders: tuple[Holder, ...] = ()
-    padding: tuple[Padding, ...] = ()
-    tables: tuple[DenseTable, ...] = ()
-    kept_concats: tuple[KeptConcat, ...] = ()
-    layouts: tuple[MixedLayouts, ...] = ()
-    before: tuple[Before, ...] = ()

@@ -1,4 +1,7 @@
-"""Measures of the input pipeline: frozen rows, integer nanoseconds and bytes, None for "not measured"."""
+"""Measures of the input pipeline: fetches of batches, rates, queues and copies.
+
+Integer nanoseconds; None is "not measured".
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,15 @@ from hermes.model.declare import field, measure
 @measure("input.fetches", title="Waits for data", zh="等待数据", about="Over the capture.")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetches:
-    """How the training loop of one rank got its batches, over the capture.
+    """The fetches of batches by the training loop of one rank, over the capture.
 
-    `kind` is `main process` (the loop itself reads and processes), `workers` (it waits for other processes) or
-    `not told`. `wait_ns` sums the calls; of `fetches` of them `long` took at least a millisecond: none was ready.
-    `queue_wait_ns` is the part in which the loop waited at the queue of its workers, and `early` how many batches
-    arrived before the one that was due: both from Python frames. `epoch_ns` is the time in which `epochs` iterators
-    were made, and the workers of others ended; `first_ns` that of the fetches that came first after them.
-    `reading_ns` and `processing_ns` are the parts of the calls of the main process that frames and stacks tell.
-    `device_free_ns` is the part of the calls in which the device had nothing to do.
+    `kind` is `main process` (the loop itself reads and processes), `workers` (the loop waits for other processes) or
+    `not told`. `wait_ns` sums the calls; of `fetches` calls `long` took at least a millisecond: no batch was ready.
+    `queue_wait_ns` is the time for which the loop waited at the queue of its workers. `early` counts batches that
+    arrived before the batch that was due. `queue_wait_ns` and `early` come from Python frames. `epoch_ns` is the time
+    in which `epochs` iterators were made, and the workers of earlier iterators ended; `first_ns` is the time of the
+    first fetches after that. `reading_ns` and `processing_ns` are the parts of the main process's calls that frames and
+    stacks tell. `device_free_ns` is the part of the calls in which the device had nothing to do.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -52,12 +55,13 @@ class Fetches:
 @measure("input.rates", title="Batches per second, wanted and supplied", zh="每秒批次：需求与供给")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRates:
-    """Batches a second that each stage of one rank gives, against the demand.
+    """Batches a second that each stage of one rank's input pipeline can deliver, against the demand of the loop.
 
-    `demand` is what the loop would take if no batch made it wait: one fetch in the median step less its fetches.
-    `supply` is what reading and processing give: known where the loop does them itself, or waits at each fetch.
-    `fetching` is what copies to the device allow. `workers_needed` is how many processes keep up with the demand, where
-    the time of one batch is known; `cores_free` how many cores the host had to spare, where it was sampled.
+    `demand` is the rate at which the loop would take batches if no batch made it wait: one fetch in the median step
+    less its fetches. `supply` is the rate of reading and processing: known where the loop does both itself, or waits at
+    each fetch. `fetching` is the rate that copies to the device allow. `workers_needed` is the number of processes that
+    keep up with the demand, if the time of one batch is known. `cores_free` is the number of idle cores of the host, if
+    sampled.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -83,10 +87,11 @@ class InputRates:
 @measure("input.queues", title="Queues of the input", zh="输入队列")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputQueue:
-    """One queue on the way of a batch, at the moments at which it was looked at.
+    """One queue of the input pipeline, sampled at the moments at which its length was recorded.
 
-    `queue` is `data` (output of an operation of the pipeline), `host` (batches that wait for the loop) or `device`
-    (tasks that wait on the device when the loop begins to fetch). `empty` and `full` are shares of `samples`.
+    `queue` is `data`, `host` or `device`. `data` holds output of an operation of the pipeline, `host` batches that wait
+    for the loop. `device` counts tasks that wait on the device when the loop begins to fetch. `empty` and `full` are
+    shares of `samples`.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -105,7 +110,7 @@ class InputQueue:
 @measure("input.copies", title="Copies to the device", zh="到设备的拷贝")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputCopies:
-    """Copies from the host to the device of one rank, over the capture; `pageable_bytes` where the profiler tells."""
+    """Copies from the host to the device of one rank, over the capture; `pageable_bytes` if the profiler tells."""
 
     rank: int = field("global rank", "Rank", "卡")
     copies: int = field("copies from the host", "Copies", "拷贝次数")

@@ -1,6 +1,6 @@
-"""Where time goes, and what is no time: the closed list of leaves, and the risks beside them.
+"""The leaves of the time tree: the closed list of where a step's time goes, and the list of risks.
 
-Rules, replay, alarms, JSON and comparison speak of time by these leaves alone. The sentences of each stand in the
+Rules, replay, alarms, JSON and comparison name time by these leaves alone. The sentences of each leaf stand in the
 catalogue as `leaf.NAME`. The definitions are those of top-down analysis for training steps: `docs/tree.md`.
 """
 
@@ -11,11 +11,14 @@ from typing import Literal
 from hermes.base.message import Word
 
 Part = Literal["compute", "communication", "copy", "idle", "outside"]
-"""The part of a rank's time that a leaf belongs to: the device is busy with one of three, idle, or not in a step."""
+"""The part of a rank's time that a leaf belongs to: compute, communication, copy, idle device, or outside steps."""
 
 
 class Leaf(Word):
-    """Where nanoseconds of a step go. Leaves do not overlap, and their sum is the time of all steps."""
+    """The kind of work or wait that a step's time goes to.
+
+    Leaves do not overlap; their sum is the time of all steps.
+    """
 
     MATRIX_PRODUCT = "matrix_product"
     ATTENTION = "attention"
@@ -66,7 +69,7 @@ class Leaf(Word):
 
     @property
     def part(self) -> Part:
-        """The part of a rank's time that it belongs to."""
+        """The part of a rank's time that this leaf belongs to."""
         return _PARTS[self]
 
 
@@ -81,11 +84,10 @@ _PARTS: dict[Leaf, Part] = {
 
 
 class Risk(Word):
-    """What a finding is about that is no time of a step."""
+    """A risk that a finding is about, if the finding is not about time of a step."""
 
     OUT_OF_MEMORY = "out_of_memory"
     GROWING_MEMORY = "growing_memory"
-    FRAGMENTATION = "fragmentation"
     LATENCY = "latency"
     LOW_CLOCK = "low_clock"
     SETTING = "setting"

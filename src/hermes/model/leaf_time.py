@@ -1,4 +1,4 @@
-"""Rows of the tree: how long one leaf took on a rank or in the job, of what, and where."""
+"""Rows of the time tree: nanoseconds of one leaf on a rank or in the job, by operator and line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hermes.model.leaf import Leaf
 
 
 class How(Word):
-    """What of a leaf it is, where the name of a call does not say it."""
+    """The part of a leaf that a row is about, where the name of a call does not say so."""
 
     CALL = "call"
     LAUNCH_CALLS = "launch_calls"
@@ -29,7 +29,7 @@ class How(Word):
 @measure("leaves", title="Where the time of the steps went", zh="各步时间的去向", shown=lambda _: False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafTime:
-    """One leaf on one rank: of a kernel, a call or a line, at one place of the program."""
+    """The time of one leaf on one rank: of a kernel, a call or a line, at one place of the program."""
 
     rank: int = field("Global rank.", "rank", "卡")
     leaf: Leaf = field("The leaf.", "leaf", "去向", kind="word")
@@ -49,9 +49,9 @@ class LeafTime:
 
 
 def spent(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int, Mapping[Leaf, int]]:
-    """By rank and leaf the nanoseconds of a step: the typical or the mean one, whichever has more.
+    """For each rank, the nanoseconds of each leaf a step: of the typical or the mean step, whichever is more.
 
-    Lost lead counts as dispatch, too: with faster dispatch the call that destroyed the lead would have cost nothing.
+    A lost lead counts as dispatch, too: with faster dispatch the call that destroyed the lead would have cost nothing.
     """
     found: dict[int, Counter[Leaf]] = {}
     for row in times:
@@ -61,10 +61,19 @@ def spent(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int, M
     return found
 
 
+def lengths(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int, int]:
+    """For each rank, the length of its mean step in nanoseconds: the sum of all leaves inside steps."""
+    found = Counter[int]()
+    for row in times:
+        if row.leaf.part != "outside":
+            found[row.rank] += row.total_ns
+    return {rank: ns // max(steps.get(rank, 1), 1) for rank, ns in found.items()}
+
+
 @measure("tree", title="Where the time of the job went", zh="作业时间的去向", shown=lambda _: False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLeaf:
-    """One leaf of the job, of a kernel, a call or a line, at one place: the mean over the ranks.
+    """The time of one leaf in the job, of a kernel, a call or a line at one place: the mean over the ranks.
 
     Each wait for another rank is replaced by what that rank did meanwhile. See docs/tree.md.
     """

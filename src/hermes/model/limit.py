@@ -1,4 +1,4 @@
-"""A number that decides, with its unit and where it comes from."""
+"""The type of a rule's threshold: a number with its unit and its source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A number that decides, with its unit and where it comes from."""
+    """A threshold of a rule: its value, its unit and the source of the number."""
 
     value: float
     unit: str

@@ -1,4 +1,4 @@
-"""Measures of memory: frozen rows, integer nanoseconds and bytes, None for "not measured"."""
+"""Measures of device memory: peaks, growth, recomputation and holders. Integer nanoseconds and bytes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hermes.model.declare import field, measure
 @measure("memory.peaks", title="Peaks of memory", zh="内存峰值")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryPeak:
-    """The highest marks of one allocator of one rank over the capture.
+    """The peak bytes of one memory allocator of one rank over the capture.
 
-    `fragmentation` is `1 - allocated/reserved` at the moment of the highest reservation that came first.
+    `fragmentation` is `1 - allocated/reserved` at the moment of the highest reservation, the first of equals.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -32,9 +32,10 @@ class MemoryPeak:
 @measure("memory.growth", title="Growth of memory", zh="内存增长")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryGrowth:
-    """How what an allocator has handed out grows from step to step, at the same phase: where the steps begin.
+    """The growth of allocated memory from step to step, compared at the begin of each step.
 
-    The slope of the least-squares line through `steps` points, and how well it fits (`r2`, 1 is a line).
+    The growth is the slope of the least-squares line through `steps` points; `r2` says how well the line fits (1:
+    exactly).
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -50,9 +51,9 @@ class MemoryGrowth:
 @measure("memory.recompute", title="Recomputed activations", zh="重计算")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recompute:
-    """Forward work that the backward pass of a step did again (activation checkpointing).
+    """Forward work that the backward pass of a step ran again (activation checkpointing).
 
-    `ops` operators, `host_ns` on the host, `device_ns` of kernels that they launched, of `compute_ns` in all.
+    The work is `ops` operators, `host_ns` on the host, and `device_ns` of kernels, of `compute_ns` in all.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -71,9 +72,10 @@ class Recompute:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """Who held memory at the moment at which the blocks taken during the capture were most.
+    """A holder of device memory at the moment at which the blocks taken during the capture were most.
 
-    `module` is the innermost `nn.Module` around the call that took them; None where no module was running or recorded.
+    `module` is the innermost `nn.Module` around the call that took the blocks; None if no module was running or
+    recorded.
     """
 
     rank: int = field("global rank", "Rank", "卡")

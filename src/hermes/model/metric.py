@@ -1,4 +1,4 @@
-"""Metrics as OpenMetrics knows them: a family is declared once, and then served, written to files and documented."""
+"""Families of OpenMetrics metrics: each is declared once, then served, written to files and documented."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from hermes.base.foreign_text import clean
 from hermes.base.message import Word
+from hermes.base.sanitize_text import harmless_line
 from hermes.base.say import say
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """What is measured, and by which labels. `word` says what it is; its value is the name without `hermes_`.
+class MetricFamily:
+    """A metric family: what is measured, and by which labels. `word` names the metric without the prefix `hermes_`.
 
     A counter counts from any begin on and is served with `_total` behind its name, an info with `_info`. The states of
     a stateset are the values of a label that has the name of the family.
@@ -32,23 +32,23 @@ class Family:
 
     @property
     def name(self) -> str:
-        """Its whole name."""
+        """The whole name of the metric family, with `hermes_`."""
         return f"hermes_{self.word.value}"
 
     @property
     def served(self) -> str:
-        """The name of its samples, as a query spells it."""
+        """The name of the family's samples, as a Prometheus query spells it."""
         return self.name + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
     @property
     def unit(self) -> str:
-        """What its numbers are in; empty for a plain number."""
+        """The unit of the family's numbers; empty for a plain number."""
         last = self.word.value.rpartition("_")[2]
         return last if last in _UNITS and "_per_" not in self.word.value else ""
 
     @property
     def help(self) -> str:
-        """What it is. Prometheus keeps one text for all readers: it is English."""
+        """The help text, in English: Prometheus keeps one text for all readers."""
         return say(self.word.message)
 
     @property
@@ -58,32 +58,32 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The numbers of a family: the values of its labels, in their order, and the number."""
+class MetricSample:
+    """A sample of a metric family: the values of its labels, in their order, and the number."""
 
-    family: Family
+    family: MetricFamily
     rows: Sequence[tuple[tuple[str, ...], float]]
 
 
-def openmetrics(measured: Iterable[Measured]) -> str:
-    """The text format of OpenMetrics 1.0, ended by its `# EOF`."""
+def openmetrics(measured: Iterable[MetricSample]) -> str:
+    """The samples in the text format of OpenMetrics 1.0, ended by `# EOF`."""
     return _written(measured, "application/openmetrics-text; version=1.0.0")
 
 
-def prometheus_text(measured: Iterable[Measured]) -> str:
-    """Prometheus' own text format, which the collector `textfile` of the node exporter reads."""
+def prometheus_text(measured: Iterable[MetricSample]) -> str:
+    """The samples in Prometheus' own text format, which the collector `textfile` of the node exporter reads."""
     return _written(measured, "text/plain; version=0.0.4")
 
 
-def _written(measured: Iterable[Measured], accepted: str) -> str:
+def _written(measured: Iterable[MetricSample], accepted: str) -> str:
     from prometheus_client.exposition import choose_encoder
 
     encode, _ = choose_encoder(accepted)
     return encode(_Given(measured)).decode()
 
 
-def collected(measured: Iterable[Measured]) -> Iterator[Metric]:
-    """The families that have numbers, as prometheus_client takes them."""
+def collected(measured: Iterable[MetricSample]) -> Iterator[Metric]:
+    """The families that have samples, as prometheus_client takes them."""
     from prometheus_client.core import Metric
 
     for one in measured:
@@ -98,16 +98,16 @@ def collected(measured: Iterable[Measured]) -> Iterator[Metric]:
 
 
 def harmless(value: str) -> str:
-    """The value of a label: whoever names a job, a group or an interface may have named it anything."""
-    return clean(value[:_LONGEST])
+    """A label's value without control characters: names of jobs, groups and interfaces are untrusted."""
+    return harmless_line(value[:_LONGEST])
 
 
 class _Given:
-    """A registry of what was measured already."""
+    """A prometheus_client registry of samples that are already measured."""
 
-    def __init__(self, measured: Iterable[Measured]) -> None:
+    def __init__(self, measured: Iterable[MetricSample]) -> None:
         self._measured = measured
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """Collect all metric families that have samples."""
         return collected(self._measured)

@@ -1,4 +1,4 @@
-"""The work list of whoever makes operators faster: each with what limits it, and what could be tried."""
+"""Operators worth tuning: each with its limit, its levers and their largest savings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hermes.model.compute_measures import OperatorCost
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lever:
-    """One thing to try. `most_ns` is what it can win over all calls at most, None where nothing tells."""
+    """One change to try on an operator. `most_ns` is the most it can save over all calls, None if not known."""
 
     what: str
     why: str
@@ -18,9 +18,9 @@ class Lever:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorWork:
-    """An operator with one set of shapes, what limits it, and its levers: the one that can win most comes first.
+    """An operator with one set of shapes, what limits it, and its levers, the lever with the largest saving first.
 
-    `alone_ns` is the median of the operator run by itself, where that was measured.
+    `alone_ns` is the median time of the operator run by itself, if measured.
     """
 
     cost: OperatorCost
@@ -30,7 +30,7 @@ class OperatorWork:
 
     @property
     def most_ns(self) -> int:
-        """What the best lever can win over all calls at most; 0 where none is known."""
+        """The largest saving of any lever over all calls, in nanoseconds; 0 if none is known."""
         return max((lever.most_ns or 0 for lever in self.levers), default=0)
 
 
@@ -38,9 +38,9 @@ class OperatorWork:
 class KernelAlone:
     """A kernel that the vendor's operator profiler ran by itself, on a device or in its simulator.
 
-    `dur_ns` is None in the simulator, whose cycles are shares of `pipes` alone: the busy part of each pipe of the
-    core's time, of the core that was longest at work, the busiest first. `slowest` is the time of the longest block
-    over their mean, None where blocks have no times.
+    `dur_ns` is None in the simulator, whose cycles give only the shares of `pipes`. `pipes` are the busy shares of each
+    pipe on the core that worked longest, the busiest first. `slowest` is the time of the longest block over the mean
+    block, None if blocks have no times.
     """
 
     name: str
@@ -54,6 +54,6 @@ class KernelAlone:
     where: str
 
     def is_of(self, operator: str) -> bool:
-        """Whether it is a kernel of that type of operator, by its name."""
+        """Whether the kernel's name says that it implements this type of operator."""
         own, other = self.name.lower(), operator.lower()
         return own == other or own.startswith(f"{other}_")

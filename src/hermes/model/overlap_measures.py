@@ -1,20 +1,21 @@
-"""What ran at once in a step: frozen rows, integer nanoseconds."""
+"""Measures of overlap: how long components of a step ran beside each other, in integer nanoseconds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hermes.model.declare import Opened, derived, field, measure
+from hermes.model.declare import NestedTable, derived, field, measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapPart:
-    """One component of a step and what ran beside it.
+    """One component of a step and the time for which other components ran beside it.
 
-    `component` is `compute`, `communication` (of `group`), `copy` (`group` is its direction), `data input` (the host
-    in a call that fetches a batch) or `host` (the host in an operator or runtime call that does not wait). `busy_ns` is
-    the union of its `events`. `exposed_ns` is the part beside which no component of an earlier kind ran, in that order;
-    `alone_ns` the part beside which nothing ran. `overlap` is `1 - exposed/busy`; None for compute, which is first.
+    `component` is one of five: `compute`, `communication` (of `group`), `copy` (`group` is its direction), `data input`
+    or `host`. `data input` is time in a host call that fetches a batch. `host` is time in an operator or runtime call
+    that does not wait. `busy_ns` is the union of the component's `events`. `exposed_ns` is the part beside which no
+    component earlier in this order ran; `alone_ns` is the part beside which no other component ran. `overlap` is `1 -
+    exposed/busy`; None for compute, which is first.
     """
 
     component: str = field("`compute`, `communication`, `copy`, `data input` or `host`", "Component", "成分")
@@ -34,13 +35,13 @@ class OverlapPart:
     @property
     @derived("`1 - exposed/busy`; null for compute", "Overlap", "重叠率", kind="share")
     def overlap(self) -> float | None:
-        """The share of the component that something before it in the order hides; None for what comes first."""
+        """The share of the component that components earlier in the order hide; None for the first, compute."""
         return None if self.component == "compute" or not self.busy_ns else 1 - self.exposed_ns / self.busy_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlapState:
-    """How long exactly these components ran at once; no component: nothing ran."""
+    """How long exactly these components of a step ran at once; without components: how long nothing ran."""
 
     components: tuple[str, ...] = field("exactly these ran; none: nothing did", "Running", "同时进行")
     ns: int = field("how long", "Time", "时间", of="parent.window_ns")
@@ -52,13 +53,13 @@ class OverlapState:
     zh="步内同时进行的工作",
     about="The window of one step by what ran at once. [Components and their order](concepts.md#overlap).",
     opened=(
-        Opened(
+        NestedTable(
             name="parts",
             title="Overlap",
             zh="重叠",
             about="What each component took of a typical step, and what of it nothing before it hid.",
         ),
-        Opened(
+        NestedTable(
             name="states",
             title="Overlap: what ran at once",
             zh="重叠：同时进行的工作",
@@ -68,9 +69,9 @@ class OverlapState:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOverlap:
-    """The window of a step by what ran at once; the `states` add up to `window_ns`, to the nanosecond.
+    """The window of a step, divided by which components ran at once; the `states` add up to `window_ns` exactly.
 
-    `absent` names the components of which nothing was recorded in the window.
+    `absent` names the components without a record in the window.
     """
 
     rank: int = field("global rank", "Rank", "卡")

@@ -1,4 +1,4 @@
-"""Critical paths and reasons of free time: frozen rows, integer nanoseconds."""
+"""Measures of critical paths, near-critical work, and reasons why the device was free, in nanoseconds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hermes.model.declare import field, measure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathPart:
-    """What one component takes of a critical path, for one reason.
+    """The time that one component takes of a critical path, for one reason.
 
-    `component` is `compute`, `communication`, `copy`, `wait`, `host`, `launch`, `device gap` or `unexplained`; `reason`
-    is what the host did, or whom a wait was for; `rank` is whose time it is.
+    `component` is `compute`, `communication`, `copy`, `wait`, `host`, `launch`, `device gap` or `unexplained`. `reason`
+    is what the host did, or the rank that a wait was for. `rank` is the rank whose time it is.
     """
 
     rank: int
@@ -37,11 +37,11 @@ class PathStretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearCritical:
-    """Work off a critical path that would take over were the path shortened by more than `slack_ns`.
+    """Work off a critical path that would take over if the path became shorter by more than `slack_ns`.
 
-    All work of one component in one place (`where`: a stream, a group or a thread) whose slack is at most a tenth of
-    the window. `ns` is how long it lasts inside the window, in `tasks` pieces; half of it has at most `slack_ns` of
-    slack, and none less than `least_ns`.
+    The work is all work of one component in one place (`where`: a stream, a group or a thread) whose slack is at most a
+    tenth of the window. `ns` is how long the work lasts inside the window, in `tasks` pieces; half of the work has at
+    most `slack_ns` of slack, and no piece has less than `least_ns`.
     """
 
     component: str
@@ -56,9 +56,9 @@ class NearCritical:
 class StepFree:
     """Why the device of one rank was free in one step; the parts add up to the step's free time.
 
-    A part's component is `host` with what the host did, `launch`, `wait`, or `device gap`; it is work of the device
-    (`compute`, …) only where a step's own tasks waited for those of another step. `stretches` are the longest of them,
-    in the order of time.
+    The component of a part is `host` with what the host did, `launch`, `wait`, or `device gap`. The component is device
+    work (`compute`, …) only if the step's tasks waited for tasks of another step. `stretches` are the longest free
+    stretches, in the order of time.
     """
 
     rank: int
@@ -70,12 +70,12 @@ class StepFree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPath:
-    """The critical path through the window of one step of `rank`; its parts add up to `window_ns`, always.
+    """The critical path through the window of one step of `rank`; its parts always add up to `window_ns`.
 
-    `across` tells whether it was followed to the ranks that were waited for. `stretches` are in the order of time, on
-    the clock of the rank that each belongs to. With `stretch` `preparing` it is the path through the time before the
-    window instead, from the host's mark of the step to the first device task. `near_critical` is what comes close to
-    it on `rank` itself, the longest first.
+    `across` tells whether the path was followed to the ranks that were waited for. `stretches` are in the order of
+    time, on the clock of the rank that each belongs to. If `stretch` is `preparing`, the path goes through the time
+    before the window instead, from the host's mark of the step to the first device task. `near_critical` is the
+    near-critical work on `rank` itself, the longest first.
     """
 
     rank: int
@@ -90,14 +90,14 @@ class StepPath:
 
     @property
     def unexplained_share(self) -> float:
-        """The part of the window that the path does not explain."""
+        """The share of the window that the critical path does not explain."""
         return sum(part.ns for part in self.parts if part.component == "unexplained") / max(self.window_ns, 1)
 
 
 @measure("critical_path", title="Critical path, by part", zh="关键路径（按部分）")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathShare:
-    """A part of one critical path, as a line of a table."""
+    """A part of one critical path, as a row of a table."""
 
     rank: int = field("whose step", "Rank", "卡")
     step: int | None = field("which step", "Step", "步")
@@ -113,7 +113,7 @@ class PathShare:
 @measure("critical_path_rivals", title="Close to the critical path", zh="接近关键路径")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearPath:
-    """Work off one critical path with little slack, as a line of a table."""
+    """Near-critical work of one critical path, as a row of a table."""
 
     rank: int = field("whose step", "Rank", "卡")
     step: int | None = field("which step", "Step", "步")
@@ -129,7 +129,7 @@ class NearPath:
 @measure("critical_path_stretches", title="Stretches of the critical path", zh="关键路径区段")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathPiece:
-    """One of the longest stretches of the first critical path, as a line of a table."""
+    """One of the longest stretches of the first critical path, as a row of a table."""
 
     of_rank: int = field("whose time it is", "Of rank", "所属卡")
     component: str = field("what took it", "Component", "成分", kind="word")
@@ -142,7 +142,7 @@ class PathPiece:
 @measure("free_time", title="Reasons of free time", zh="空闲原因")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeShare:
-    """A reason why the device was free in one step, as a line of a table."""
+    """A reason why the device was free in one step, as a row of a table."""
 
     rank: int = field("whose device", "Rank", "卡")
     step: int | None = field("its typical step", "Step", "步")
@@ -160,7 +160,7 @@ class FreeShare:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreePiece:
-    """One stretch in which the device had nothing to do, as a line of a table."""
+    """One stretch in which the device had nothing to do, as a row of a table."""
 
     rank: int = field("whose device", "Rank", "卡")
     step: int | None = field("its typical step", "Step", "步")
@@ -175,7 +175,7 @@ _MOST_GAPS = 20
 
 
 def path_rows(paths: Sequence[StepPath], free: Sequence[StepFree]) -> Iterator[object]:
-    """Critical paths and reasons of free time as lines of tables: all parts, and of the first path its stretches."""
+    """Table rows of critical paths and of free time's reasons: all parts, and the stretches of the first path."""
     for path in paths:
         for part in path.parts:
             yield PathShare(

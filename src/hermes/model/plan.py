@@ -1,4 +1,4 @@
-"""What to do: ranked actions, what they give together, what to record next."""
+"""The plan: ranked actions, their combined gain, the noise floor, and what to record next."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 from hermes.base.message import Text
 from hermes.model.fault import Fault
-from hermes.model.finding import Gain, Loss
+from hermes.model.finding import Gain, Key, Loss
 from hermes.model.leaf import Leaf, Risk
 
 MEDIAN = 1.2533
-"""Standard error of the median over that of the mean, of a normal distribution: the root of pi / 2."""
+"""The standard error of the median over that of the mean, for a normal distribution: the root of pi / 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:
-    """Nanoseconds per step, the larger of spread and least; None is "not measured".
+    """The noise floor in nanoseconds per step: the larger of `spread_ns` and `least_ns`; None is "not measured".
 
-    `spread_ns` is the robust standard error of the median of a rank's steps, the median over ranks: a cost is one of
-    the typical or the mean step, and chance moves those less than single steps, which the cause itself may make uneven.
-    Of a single step it is the standard deviation of the ranks (`of` says which). `least_ns` is the share of the step
-    that always counts as noise. `unexplained_ns` is what the critical path cannot account for: not noise, but a replay
-    predicts nothing of it. `single_ns` is the standard deviation of single steps that `spread_ns` was made of, and
-    `steps` how many of them.
+    `spread_ns` is the robust standard error of the median of a rank's steps, the median over ranks. A cost is that of
+    the typical or the mean step, and chance moves both less than single steps. The cause itself may make single steps
+    uneven. If only a single step was captured, `spread_ns` is the standard deviation of the ranks (`of` says which).
+    `least_ns` is the share of the step that always counts as noise. `unexplained_ns` is the time that the critical path
+    cannot account for: it is no noise, but a replay predicts nothing of it. `single_ns` is the standard deviation of
+    `steps` single steps from which `spread_ns` was computed.
     """
 
     ns: int
@@ -36,7 +36,7 @@ class NoiseFloor:
     steps: int = 0
 
     def beside(self, cost_ns: int) -> int:
-        """The floor for a loss: that of the spread which is left where the loss itself made as much of it as it can."""
+        """The floor for one loss: the noise without the part of the spread that the loss itself may have caused."""
         if self.single_ns is None or not self.steps:
             return self.ns
         left = max(self.single_ns**2 - cost_ns**2, 0)
@@ -45,17 +45,17 @@ class NoiseFloor:
 
     @property
     def share(self) -> float:
-        """Of the step."""
+        """The noise floor as a share of the step."""
         return self.ns / self.step_ns if self.step_ns else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unprofiled:
-    """A step of one rank without the profiler and with it, both as means, in nanoseconds.
+    """The mean step of one rank without the profiler and with the profiler, in nanoseconds.
 
-    `steps` were counted before the capture. `each_ns` is what the profiler added to each of the `calls` that it
-    recorded a step, frames counted in part. `spread_ns` is the median absolute deviation of the
-    lengths of the steps before; None where it was not told.
+    `steps` were counted before the capture. `each_ns` is the profiler's cost for one of the `calls` that it recorded in
+    a step; a frame counts as part of a call. `spread_ns` is the median absolute deviation of the lengths of the steps
+    before the capture; None if not known.
     """
 
     rank: int
@@ -68,19 +68,22 @@ class Unprofiled:
 
     @property
     def captured_spread_ns(self) -> int | None:
-        """How captured steps spread: as those before do, and as much less as they are shorter.
+        """The spread of captured steps in nanoseconds: that of the steps before, reduced if captured steps are shorter.
 
-        No profiler makes a step shorter: where those before took longer, they were held up, and spread the more.
+        No profiler makes a step shorter: if the steps before took longer, something delayed them and increased their
+        spread.
         """
         return None if self.spread_ns is None else round(self.spread_ns * min(1.0, self.captured_ns / self.step_ns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """One capture that would answer a question; `ranks` is empty where any will do, and never one that was collected.
+    """A capture to record that would answer a question.
 
-    `command` records it from a job that Hermes watches; `profiler` is the same for the job's own profiler. `codes` are
-    the findings that wait for it.
+    `ranks` is empty if any rank will do, and never names a rank that was captured.
+
+    `command` records the capture from a job that Hermes watches; `profiler` is the same for the job's own profiler.
+    `codes` are the findings that wait for the capture.
     """
 
     why: str
@@ -94,16 +97,17 @@ class Capture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One action: what it answers, what it gives, what to change, how to see that it helped, where it is from.
+    """One action of the plan: the findings that it answers, its gain, its change, its check, and its source.
 
-    `gain` is that of the action alone; `beyond_ns` what it adds to those before it in a replay of all of them, None
-    where they were not replayed. `case` is the id of the known cause that fits, `before` and `after` are its change;
-    empty without one. `doubts` is what the case's symptoms leave open. `others` are more cases that may be the cause.
-    `lines` are lines of the user's code from which the loss comes.
+    `answers` are the keys of the findings that the action cures. `gain` is that of the action alone. `beyond_ns` is
+    what the action adds to the actions before it in a replay of all actions, None if these were not replayed. `case` is
+    the id of the known cause that fits; `before` and `after` are the case's change; all are empty if no case fits.
+    `doubts` lists what the case's symptoms leave open. `others` are more cases that may be the cause. `lines` are the
+    lines of the user's code from which the loss comes.
     """
 
     title: Text
-    codes: tuple[str, ...]
+    answers: tuple[Key, ...]
     layer: str
     fault: Fault | None
     about: Leaf | Risk
@@ -130,13 +134,18 @@ class Advice:
     specs: tuple[str, ...]
     lines: tuple[str, ...] = ()
 
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the findings that the action cures."""
+        return tuple(dict.fromkeys(code for code, _ in self.answers))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combined:
-    """The first `actions` actions replayed together, in nanoseconds per step; and over the steps that were seen.
+    """The gain of the first `actions` actions replayed together, in nanoseconds per step, and over the captured steps.
 
-    A range, as that of each of them, and never more than they give one by one; `share` is the least of it in the step,
-    which takes `step_ns`.
+    The gain is a range, as for each action, and never more than the sum of the single gains. `share` is its lower end
+    as a share of the step, which takes `step_ns`.
     """
 
     actions: int
@@ -152,8 +161,8 @@ class Combined:
 class Plan:
     """Ranked actions, what the first of them give together, what to collect next, and what was left out as noise.
 
-    `unprofiled` is the step without its profiler, which gains are then meant for. `unrecorded_ns` is time of the step
-    in Python that was not recorded, where that is much: no finding can speak of it.
+    `unprofiled` is the step without its profiler, to which gains then refer. `unrecorded` is the part of the steps in
+    which the host recorded nothing, if that part is large: no finding covers that part.
     """
 
     floor: NoiseFloor
@@ -162,7 +171,7 @@ class Plan:
     captures: tuple[Capture, ...]
     minor: tuple[Loss, ...]
     unprofiled: Unprofiled | None = None
-    unrecorded_ns: int = 0
+    unrecorded: float = 0.0
 
 
 EMPTY = Plan(
@@ -172,4 +181,4 @@ EMPTY = Plan(
     captures=(),
     minor=(),
 )
-"""The plan of a report in which nothing was ranked."""
+"""The plan of a report without ranked actions."""

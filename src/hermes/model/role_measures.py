@@ -1,4 +1,4 @@
-"""Measures of a job of reinforcement learning: how long each of its roles takes in a step."""
+"""Measures of reinforcement learning: the time of each role, such as rollout or update, in a step."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from hermes.model.declare import field, measure
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleTime:
-    """One task of a role in one step: the rank on which it takes longest, and what its device does meanwhile.
+    """One task of a role in one step: the rank on which the task takes longest, and what the device does meanwhile.
 
-    Of ranges `device_ns` is what was launched in them, added up, and the other parts are not known; of captures it is
-    the time in which something is computed.
+    For roles told by ranges, `device_ns` adds up the device tasks that were launched in the ranges, and the other parts
+    are not known. For roles told by captures, `device_ns` is the time in which the device computes.
     """
 
     step: int | None = field("step of the job; null where none is told", "Step", "步")

@@ -1,4 +1,4 @@
-"""Measures of an inference service: its batches by phase, its requests, and the pauses between batches."""
+"""Measures of an inference service: batches by phase, requests, and pauses between batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Phase = Literal["prefill", "decode", "mixed"]
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batches:
-    """All batches of one phase on one rank."""
+    """All batches of one phase (such as prefill or decode) on one rank."""
 
     rank: int = field("global rank", "Rank", "卡")
     source: Literal["ranges", "service"] = field(
@@ -42,10 +42,10 @@ class Batches:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """All requests of one capture of a service.
+    """All requests in one capture of an inference service.
 
-    The time for a further token is what a request took after its first one over the tokens behind that. None where no
-    request says it.
+    The time for a further token is the time of a request after its first token, over the number of further tokens. The
+    value is None where no request records it.
     """
 
     rank: int = field("rank that the requests go by", "Rank", "卡")
@@ -80,8 +80,8 @@ class Requests:
 class BatchPauses:
     """How long one process of a service ran no batch though requests were under way.
 
-    `scheduling_ns` is the part in which a batch was put together. Without requests only pauses between batches that
-    follow each other count, up to the longest batch: what is longer may be for want of requests.
+    `scheduling_ns` is the part in which a batch was put together. Without requests only pauses between successive
+    batches count that are no longer than the longest batch: in a longer pause there may have been no requests.
     """
 
     rank: int = field("rank that the batches go by", "Rank", "卡")

@@ -1,13 +1,13 @@
-"""Measures of how a job is laid out: stages of its pipeline, load of its ranks, any metric over all of them."""
+"""Measures of a job's layout: pipeline stages, balance of ranks and experts, and the matrix of ranks and metrics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from hermes.model.declare import Opened, field, measure
+from hermes.model.declare import NestedTable, field, measure
 
-_STAGES = Opened(
+_STAGES = NestedTable(
     name="stages", title="Pipeline stages", zh="流水线阶段",
     about="Per step, mean over the ranks of a stage. Bubble: waiting for another stage with nothing computed.",
 )  # fmt: skip
@@ -17,9 +17,10 @@ _STAGES = Opened(
 class Stage:
     """One stage of the pipeline, per step: means over its ranks.
 
-    `bubble_ns` is the time in which a rank waits for another stage and computes nothing: in a send, a receive or a
-    batch of them, or in a collective that a rank of another stage reaches last. `estimated` tells that the neighbour's
-    arrival is not known for some of it: then what such an operation took longer than the quickest of its size counts.
+    `bubble_ns` is the time in which a rank waits for another stage and computes nothing. The rank waits in a send, a
+    receive or a batch of both, or in a collective that a rank of another stage reaches last. `estimated` means that for
+    part of the time the neighbour's arrival is not known: then the time of such an operation beyond the quickest of its
+    size counts.
     """
 
     stage: int = field("from 0", "Stage", "阶段")
@@ -35,11 +36,11 @@ class Stage:
 @measure("pipeline", title="Pipeline", zh="流水线", one=True, opened=(_STAGES,))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """The stages of a pipeline, and what its schedule alone costs.
+    """The stages of a pipeline, and the cost of the pipeline's schedule alone.
 
     `imbalance` is the compute of the slowest stage over the mean, less one. `structural_share` is the bubble's share of
-    the step that a schedule of `micro_batches` over so many equal stages cannot avoid, (p - 1) / (m + p - 1) (Narayanan
-    et al., SC'21, section 2.2.1); interleaved schedules have less. `bubble_share` is the mean over stages.
+    a step that no schedule of m `micro_batches` over p equal stages avoids: (p - 1) / (m + p - 1). Source: Narayanan et
+    al., SC'21, section 2.2.1. Interleaved schedules have smaller bubbles. `bubble_share` is the mean over stages.
     """
 
     source: Literal["coordinates", "group", "sends and receives"] = field(
@@ -65,11 +66,11 @@ PassKind = Literal["forward", "backward", "optimizer", "compute", "send", "recei
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagePasses:
-    """The passes of one rank in one step: how many, how long, and how long nothing was computed.
+    """The passes of one rank in one step: their number, their time, and the time without compute.
 
-    A pass is what the device computes of one micro-batch on one stage. `idle_ns` is the time between the first and the
-    last box of the rank in which it computes nothing; `waited_ns` is what its sends and receives of that time waited
-    for the other side, None where its arrival is not known.
+    A pass is the compute of one micro-batch on one stage. `idle_ns` is the time without compute from the rank's first
+    to its last box (pass or transfer). `waited_ns` is how long the rank's sends and receives in that time waited for
+    the other side; None if the other side's arrival is not known.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -93,12 +94,11 @@ class StagePasses:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineBox:
-    """A stretch of one rank: a pass of a micro-batch, or a transfer to or from another stage.
+    """A box of the pipeline's picture: a pass of a micro-batch on one rank, or a transfer to or from another stage.
 
-    `kind` is `compute` for work of no pass that can be told: without calls that autograd numbered and without ranges
-    that are named after the passes nothing tells a forward pass from a backward one. `micro_batch` is None where the
-    stages have different numbers of passes. `at_ns` is on the clock that all ranks share, `start_ns` on that of the
-    rank.
+    `kind` is `compute` if forward and backward work cannot be told apart. Telling them apart needs calls that autograd
+    numbered, or ranges that are named after the passes. `micro_batch` is None where the stages have different numbers
+    of passes. `at_ns` is on the clock that all ranks share, `start_ns` on the clock of the rank.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -121,10 +121,10 @@ class PipelineBox:
 class Balance:
     """How evenly work is spread over the ranks of a group: tokens of data-parallel ranks, tokens routed to experts.
 
-    Where no tokens are known, the operations of products, convolutions and attention stand for them. `imbalance` is
-    the median over steps of the largest value over the mean, less one. `correlation` is that of the value with the
-    rank's compute time over `samples` pairs of rank and step; None below four, or where one does not vary. `late_ns` is
-    what even work would win at most; None where no step has the compute of all ranks.
+    Where no tokens are known, the operations of products, convolutions and attention stand for tokens. `imbalance` is
+    the median over steps of the largest value over the mean, less one. `correlation` is the correlation of the value
+    with the rank's compute time over `samples` pairs of rank and step; None below four pairs, or where one of both does
+    not vary. `late_ns` is the most that even work would save; None where no step has the compute of all ranks.
     """
 
     what: Literal["tokens", "operations", "expert tokens"] = field(
@@ -159,10 +159,10 @@ class Balance:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertOperator:
-    """One grouped multiplication of the step: how evenly the router fills it over the ranks of a group.
+    """One grouped multiplication of the step: how evenly the router distributes its tokens over the ranks of a group.
 
-    The operator at one place of the step is the same on all ranks of the group; steps in which they ran different
-    numbers of them are left out.
+    The operator at one place of the step is the same on all ranks of the group; steps in which ranks ran different
+    numbers of such operators are left out.
     """
 
     group: str = field("group whose ranks are compared", "Group", "通信域")
@@ -180,7 +180,7 @@ class ExpertOperator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A metric over some ranks: its least, median and most, and the ranks of the extremes."""
+    """The least, median and most value of a metric over some ranks, and the ranks of the extremes."""
 
     ranks: int = field("ranks that have it", "Ranks", "卡")
     least: float = field("least value", "Least", "最小")
@@ -192,7 +192,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A column of the rank matrix: per step, `ns` or another unit; `spread` is over all ranks that have it."""
+    """A column of the rank matrix: a metric per step, in `ns` or another unit; `spread` is over all its ranks."""
 
     name: str = field("metric", "Name", "名称")
     unit: str = field("`ms`, `GB/s` or `tokens`", "Unit", "单元")
@@ -201,7 +201,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixRow:
-    """A rank, or a block of consecutive ranks: for each metric its spread, None where not measured."""
+    """A row of the rank matrix: one rank, or a block of consecutive ranks; an unmeasured metric's spread is None."""
 
     first_rank: int = field("first rank of the row", "First rank", "首卡")
     last_rank: int = field("last rank of the row", "Last rank", "末卡")
@@ -212,7 +212,7 @@ class MatrixRow:
 @measure("rank_matrix", title="All measures of all ranks", zh="全部卡的全部指标", one=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMatrix:
-    """Every metric of every rank; beyond a limit rows are blocks of so many ranks, and extremes keep their rank."""
+    """Every metric of every rank. With too many ranks, each row is a block of ranks, and extremes keep their rank."""
 
     ranks_per_row: int = field("1 up to 128 ranks, then as many as keep the rows below 129", "Ranks a row", "每行卡数")
     metrics: tuple[Metric, ...] = field("columns", "Metrics", "指标")
@@ -227,22 +227,10 @@ class RankMatrix:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSigns:
-    """What a rank's capture shows of the kind of its job."""
+    """What a rank's capture tells of the kind of its job: whether the job trains, and which libraries it uses."""
 
     rank: int = field("global rank", "Rank", "卡")
     trains: bool | None = field(
         "whether gradients or optimizers were recorded; null where nothing of a model was", "Trains", "是否训练"
     )
     libraries: tuple[str, ...] = field("libraries and wrappers of which a name was recorded", "Libraries", "库")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Structure:
-    """Pipeline with its passes, balance and matrix of a job; None or empty where it has none."""
-
-    pipeline: Pipeline | None = None
-    passes: tuple[StagePasses, ...] = ()
-    boxes: tuple[PipelineBox, ...] = ()
-    balances: tuple[Balance, ...] = ()
-    experts: tuple[ExpertOperator, ...] = ()
-    matrix: RankMatrix | None = None

@@ -1,7 +1,7 @@
-"""What symptoms of cases may say of a job: readings of its measures, each with a name that a symptom can write.
+"""Symptoms: named readings of a job's measures, by which a case says when it fits.
 
-A symptom speaks of what it fits worst, so a reading gives all its values: one a rank, group, link, …; none where
-nothing was measured. A module that measures something declares its readings beside it.
+A reading gives all its values, one a rank, group, link, and so on; no value where nothing was measured. A symptom holds
+or fails by the value that fits worst. A module that measures something declares its readings in the same file.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ Value = float | str
 Read = Callable[[JobMeasures, str], Iterator[Value]]
 
 ANY = ("*",)
-"""In brackets anything may stand: the name of an operator, of a setting; `*` in it stands for the rest of a name."""
+"""Marks a reading whose brackets may hold any name, such as an operator or a setting; `*` matches any rest."""
 UNSET = "unset"
-"""The value of a setting that is known to have none."""
+"""The value that a reading gives for a setting that is known to be unset."""
 
 WINDOW = "the window of the rank's typical step"
 STEPS = "the steps of the capture"
@@ -31,9 +31,10 @@ SLOWEST = "the window of the slowest rank"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom:
-    """A reading: `unit` is `share` (0 to 1), `ratio`, `ms`, `bytes`, `count` or `text`.
+    """A declared reading of measures: `unit` is `share` (0 to 1), `ratio`, `ms`, `bytes`, `count` or `text`.
 
-    `of` lists what may stand in its brackets; empty: it has none. `fields` are paths in `hermes.report/1`.
+    `of` lists what may stand in the reading's brackets; if empty, it has no brackets. `fields` are paths in
+    `hermes.report/1`.
     """
 
     name: str
@@ -55,7 +56,7 @@ def symptoms() -> Mapping[str, Symptom]:
 def reading(
     name: str, meaning: str, fields: str, *, unit: str = "share", of: tuple[str, ...] = ()
 ) -> Callable[[Read], Read]:
-    """Declare a function as the reading of that name; `fields` are paths in the report, by spaces."""
+    """Declare a function as the reading `name`; `fields` are paths in the report, separated by spaces."""
 
     def declare(read: Read) -> Read:
         _keep(Symptom(name=name, unit=unit, meaning=meaning, fields=tuple(fields.split()), of=of, read=read))
@@ -68,20 +69,20 @@ def ratio(
     kind: type[Any], name: str, meaning: str, over: str, *under: str, unit: str = "share", less: str = "", by: str = "",
     of: tuple[str, ...] = (), total: bool = False, absent: float | None = None,
 ) -> None:  # fmt: skip
-    """Declare a field over the product of others, by row of a kind.
+    """Declare a reading that divides a field by the product of other fields, in each row of a kind.
 
     Args:
-        kind: whose rows.
-        name: what symptoms write.
-        meaning: what it says.
-        over: the field.
-        under: fields it is divided by, or `WINDOW`, `STEPS`, `SLOWEST`.
-        unit: see `Symptom`.
-        less: a field that is taken off first.
-        by: the field that the brackets choose rows by; `any` in them stands for all.
+        kind: the kind of rows that the reading uses.
+        name: the name of the reading, as symptoms write it.
+        meaning: what the reading says, in words.
+        over: the field that is divided.
+        under: the fields to divide by, or `WINDOW`, `STEPS`, `SLOWEST`.
+        unit: the unit of the reading, see `Symptom`.
+        less: a field that is subtracted from `over` first.
+        by: the field by which the brackets choose rows; `any` in the brackets stands for all rows.
         of: what the brackets may hold.
-        total: add up the rows of one rank.
-        absent: the value where there are rows and none is chosen: rows that are only written when there is something.
+        total: whether the rows of one rank are added up.
+        absent: the value where rows of the kind exist and none is chosen, for rows that are only written if not empty.
     """
     own = _Ratio(kind=kind, over=over, under=under, less=less, by=by, total=total, absent=absent, ms=unit == "ms")
     names = [one for one in (over, less, *under) if one and one not in (WINDOW, STEPS, SLOWEST)]
@@ -92,7 +93,7 @@ def ratio(
 def text(
     kind: type[Any], name: str, meaning: str, field: str, *, by: str = "", of: tuple[str, ...] = (), first: bool = False
 ) -> None:
-    """Declare a text of each row of a kind, or of the first that has one: the longest."""
+    """Declare a reading that gives a text field of each row of a kind, or of the first row that has a text."""
 
     def read(measures: JobMeasures, chosen: str) -> Iterator[Value]:
         rows = (row for row in measures.rows(kind) if not by or chosen in ("any", getattr(row, by)))
@@ -161,7 +162,7 @@ class _Ratio:
 
 
 def number(measures: JobMeasures, row: object, name: str) -> float | None:
-    """A field of a row, or what it is held against: the window of its rank's typical step, the steps; None: neither."""
+    """A field of a row, or a divisor: the window of the row's typical step, or the number of steps; else None."""
     steps = measures.job.steps
     value: object
     if name == STEPS:

@@ -1,4 +1,4 @@
-"""Measures of tensors that operators get, from shapes and strides: frozen rows."""
+"""Measures of tensor shapes and strides: padding, dense gradients, concatenations and mixed layouts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Padding:
-    """Batches of `samples` that were padded: mean tokens of one `before`, and `after`, where an embedding got them."""
+    """Batches of `samples` that were padded.
+
+    `before` and `after` are the mean tokens of a batch, as an embedding got them.
+    """
 
     rank: int
     samples: int
@@ -17,7 +20,7 @@ class Padding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseTable:
-    """Tables of `rows` of `width` numbers with dense gradients; `used` is the mean number of indices of a lookup."""
+    """Embedding tables of `rows` of `width` numbers with dense gradients; `used` is the mean indices of a lookup."""
 
     rank: int
     rows: int
@@ -27,7 +30,7 @@ class DenseTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptConcat:
-    """The shape of a concatenation that appends nothing: gradients flow through it, or it turns a tensor around."""
+    """The shape of a concatenation that does not grow a tensor: gradients flow through it, or it rolls one tensor."""
 
     rank: int
     shape: str
@@ -35,7 +38,7 @@ class KeptConcat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixedLayouts:
-    """Calls of one operator whose inputs lie in different orders, and their time beyond that of inputs that agree."""
+    """Calls of one operator whose inputs have different memory orders, and their time beyond inputs of one order."""
 
     rank: int
     operator: str

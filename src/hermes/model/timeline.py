@@ -1,4 +1,4 @@
-"""What a timeline shows: lanes of slices, and curves."""
+"""The content of a timeline for trace viewers: lanes of slices and curves of counters."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import dataclass
 import polars as pl
 
 ANALYSIS = "analysis"
-"""The folder of what Hermes says itself."""
+"""The name of the folder of tracks that Hermes adds to a timeline."""
 FINDINGS = "findings"
-"""The track of findings in it: their slices begin with the code."""
+"""The name of the track of findings in that folder: names of its slices begin with the rule's code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """Slices of one track of one rank, below the tracks named in `folder`.
+    """The slices of one track of one rank, below the tracks named in `folder`.
 
-    `rows` has `start_ns`, `dur_ns`, `name`, and may have `detail` (a text shown with the slice), `leaves` and `arrives`
-    (numbers of arrows; an arrow is drawn between slices that bear one number). Times are on one clock for all ranks.
+    `rows` has `start_ns`, `dur_ns`, `name`, and may have `detail`, a text shown with the slice. `rows` may also have
+    `leaves` and `arrives`, numbers of arrows: an arrow connects the slices with its number. Times are on one clock for
+    all ranks.
     """
 
     rank: int
@@ -28,7 +29,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Samples of one counter of one rank: `ts_ns` and `value`; `unit` is shown with them."""
+    """The samples of one counter of one rank: `ts_ns` and `value`; `unit` is shown with the values."""
 
     rank: int
     folder: str

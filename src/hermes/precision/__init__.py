@@ -1,13 +1,13 @@
-"""Two runs that should compute the same: whether they are set up alike, and where they first part."""
+"""Checks the precision of a training run: compares its setup and its operators' results with those of a golden run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hermes.base.lazy import names_of
+from hermes.base.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from hermes.inside.record.start import record as record
 
-# It runs in the training process: nothing else is loaded with it.
-__getattr__ = names_of(__name__, {"record": "hermes.inside.record.start"})
+# This package runs in the training process: importing it loads nothing else.
+__getattr__ = lazy_names(__name__, {"record": "hermes.inside.record.start"})

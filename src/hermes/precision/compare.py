@@ -1,4 +1,4 @@
-"""Compares two recordings: every rank and step that both have, in parallel where there are several ranks."""
+"""Compares two recordings: every rank and step that both have, several ranks in parallel."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
-from hermes.base.cores import cores, processes
 from hermes.base.errors import Diagnostic, InputError
 from hermes.base.message import Message
+from hermes.base.usable_cores import cores, processes
 from hermes.precision import messages as say
-from hermes.precision import notes
-from hermes.precision.judge import judge
-from hermes.precision.judgement import MOST_NOTES, Before, Judgement
+from hermes.precision import recording_notes
+from hermes.precision.first_divergence import DivergenceLink, FirstDivergence, chain, describe, first_of
+from hermes.precision.first_wrong_operator import compare_step
+from hermes.precision.judgement_rows import MOST_NOTES, Judgement, StepBefore
 from hermes.precision.messages import Side
-from hermes.precision.model import Run
 from hermes.precision.read import msprobe, recording
 from hermes.precision.read.tensors import Files
-from hermes.precision.verdict import First, Link, chain, describe, first_of
+from hermes.precision.recorded_step import Recording
 
 _TIMES = 6
-"""Bytes of memory that a step takes while it is compared, by those of its lines; 5.5 on one of 250,000 lines."""
+"""Memory that comparing a step takes, as a multiple of the bytes of its lines; 5.5 on a step of 250,000 lines."""
 Verdict = Literal["agree", "differ", "incomplete"]
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,25 +33,26 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What a comparison found.
+    """The result of comparing two recordings.
 
-    `verdict` is agree, differ, or incomplete: what was compared agrees, and `gaps` say what of the golden run was not.
+    `verdict` is `agree`, `differ` or `incomplete`: if incomplete, the compared part agrees, and `gaps` lists the
+    missing parts.
     """
 
-    golden: Run
-    target: Run
+    golden: Recording
+    target: Recording
     verdict: Verdict
-    first: First | None
-    chain: tuple[Link, ...]
+    first: FirstDivergence | None
+    chain: tuple[DivergenceLink, ...]
     judgements: tuple[Judgement, ...]
     diagnostics: tuple[Diagnostic, ...]
-    others: tuple[First, ...] = ()
+    others: tuple[FirstDivergence, ...] = ()
     notes: tuple[Message, ...] = ()
     gaps: tuple[Message, ...] = ()
 
     @property
     def answer(self) -> Message:
-        """What to read first."""
+        """The first sentence to read of the comparison."""
         if self.first is not None:
             return self.first.message
         if self.gaps:
@@ -65,19 +66,19 @@ class Comparison:
         )
 
 
-def read(path: Path, place: tuple[int, int] | None = None) -> Run:
-    """A recording of Hermes or a dump of msProbe; the rank and step of a dump.json are `place` where that is given."""
+def read(path: Path, place: tuple[int, int] | None = None) -> Recording:
+    """A recording of Hermes or a dump of msProbe; `place` gives the rank and step of a lone dump.json."""
     if not path.exists():
-        raise InputError(notes.NO_FOLDER, where=str(path), hint=notes.GIVE_A_RECORDING)
+        raise InputError(recording_notes.NO_FOLDER, where=str(path), hint=recording_notes.GIVE_A_RECORDING)
     if path.is_dir() and recording.is_recording(path):
         return recording.read(path)
     if msprobe.is_dump(path):
         return msprobe.read(path, place)
-    raise InputError(notes.NO_RECORDING, where=str(path), hint=notes.HOW_TO_RECORD)
+    raise InputError(recording_notes.NO_RECORDING, where=str(path), hint=recording_notes.HOW_TO_RECORD)
 
 
 def _without_collector(function: Callable[P, R]) -> Callable[P, R]:
-    """Millions of small things that are all kept: to look through them for rubbish takes longer than to make them."""
+    """Run a function without Python's garbage collector, whose scans of millions of live objects take too long."""
 
     @functools.wraps(function)
     def quiet(*args: P.args, **given: P.kwargs) -> R:
@@ -96,12 +97,12 @@ def _without_collector(function: Callable[P, R]) -> Callable[P, R]:
 def compare(
     golden: Path, target: Path, *, noise: Path | None = None, jobs: int | None = None, memory_bytes: int | None = None
 ) -> Comparison:
-    """Compare two recordings; `noise` is a repeated golden run, which shows what differs without a reason.
+    """Compare two recordings; `noise` is a repeated golden run, which shows the differences that occur without a cause.
 
-    As many ranks are compared at once as `jobs` and `memory_bytes` allow, but always one.
+    As many ranks are compared at once as `jobs` and `memory_bytes` allow, and at least one.
     """
     first = read(golden)
-    # Two files that are named are compared, whatever folders they stand in.
+    # Two files that the user names are compared, whatever folders they are in.
     place = first.steps[0] if golden.is_file() and target.is_file() else None
     runs = first, read(target, place)
     repeat = read(noise, place) if noise is not None else None
@@ -110,16 +111,16 @@ def compare(
     if not common:
         numbers = [sorted({step for _, step in run.steps}) for run in runs]
         raise InputError(
-            notes.no_common_step(golden=numbers[0], target=numbers[1]), where=f"{golden}, {target}",
-            hint=notes.RECORD_THE_SAME,
+            recording_notes.no_common_step(golden=numbers[0], target=numbers[1]), where=f"{golden}, {target}",
+            hint=recording_notes.RECORD_THE_SAME,
         )  # fmt: skip
     for side, run, other in ((Side.GOLDEN, *runs), (Side.TARGET, *runs[::-1])):
         alone = [one for one in run.steps if one not in set(other.steps)]
         if alone:
-            text = notes.only_one_side(
+            text = recording_notes.only_one_side(
                 side=side.message, ranks=[rank for rank, _ in alone], steps=[step for _, step in alone]
             )
-            diagnostics.append(Diagnostic(level="degraded", message=text, lost=notes.THEIR_COMPARISON))
+            diagnostics.append(Diagnostic(level="degraded", message=text, lost=recording_notes.THEIR_COMPARISON))
     ranks = sorted({rank for rank, _ in common})
     most = jobs or cores()
     workers = min(most, len(ranks), _fitting(runs, memory_bytes))
@@ -146,12 +147,12 @@ def compare(
     )  # fmt: skip
 
 
-def _gaps(runs: tuple[Run, Run], found: list[Judgement]) -> Iterator[Message]:
-    """What of the golden run was not compared, so that nobody may say that the target agrees with it."""
+def _gaps(runs: tuple[Recording, Recording], found: list[Judgement]) -> Iterator[Message]:
+    """The parts of the golden run that were not compared; with such a part the verdict is never `agree`."""
     lost = sorted(set(runs[0].steps) - set(runs[1].steps), key=lambda one: one[::-1])
     if lost:
         yield say.missing_steps(n=len(lost), rank=lost[0][0], step=lost[0][1])
-    # The last step of a program that ended by itself may have no end; then it has none on both sides.
+    # The last step of a program that ended by itself may lack an end, on both sides alike.
     for side, cut in (
         (Side.GOLDEN, [one for one in found if one.target.complete and not one.golden.complete]),
         (Side.TARGET, [one for one in found if one.golden.complete and not one.target.complete]),
@@ -171,15 +172,15 @@ def _gaps(runs: tuple[Run, Run], found: list[Judgement]) -> Iterator[Message]:
             )  # fmt: skip
     for one in found:
         if one.unread:
-            yield notes.unread(n=one.unread, step=one.step)
+            yield recording_notes.unread(n=one.unread, step=one.step)
     if all(one.missing is not None and not one.missing.compared for one in found):
         yield say.NO_VALUE
 
 
 class _Task(NamedTuple):
-    golden: Run
-    target: Run
-    repeat: Run | None
+    golden: Recording
+    target: Recording
+    repeat: Recording | None
     rank: int
     steps: list[int]
     jobs: int
@@ -187,19 +188,19 @@ class _Task(NamedTuple):
 
 @_without_collector
 def _rank(task: _Task) -> tuple[list[Judgement], list[Diagnostic]]:
-    """What was found on one rank, and what could not be read of it, perhaps in a process of its own."""
+    """The judgements of one rank, and notes about unreadable parts; may run in its own process."""
     rank = task.rank
     said: list[Diagnostic] = []
     found: list[Judgement] = []
     updates: dict[str, float] | None = None
     for at, step in enumerate(task.steps):
-        files = Files()  # what was mapped for a step is let go with it
+        files = Files()  # releases the files mapped for a step
         golden, target = _load(task.golden, rank, step), _load(task.target, rank, step)
-        before = Before(updates, first=at == 0 or task.steps[at - 1] != step - 1, begins=step == 0)
+        before = StepBefore(updates, first=at == 0 or task.steps[at - 1] != step - 1, begins=step == 0)
         repeated = None
         if task.repeat is not None and (rank, step) in task.repeat.steps:
             repeated = _repeated(golden, _load(task.repeat, rank, step), files, before)
-        one = judge(golden, target, files, before=before, repeated=repeated, jobs=task.jobs)
+        one = compare_step(golden, target, files, before=before, repeated=repeated, jobs=task.jobs)
         updates = one.updates or {}
         one.unread = len(files.unread)
         found.append(one)
@@ -208,28 +209,31 @@ def _rank(task: _Task) -> tuple[list[Judgement], list[Diagnostic]]:
 
 
 def _unread(files: Files, step: int) -> list[Diagnostic]:
-    """A line for each folder with files that should hold a tensor each and do not."""
+    """A note for each folder with files that should hold a tensor each and do not."""
     folders = Counter(path.parent for path in files.unread)
     return [
         Diagnostic(
-            level="degraded", lost=notes.THEIR_ELEMENTS, where=str(folder), message=notes.unread(n=many, step=step)
+            level="degraded",
+            lost=recording_notes.THEIR_ELEMENTS,
+            where=str(folder),
+            message=recording_notes.unread(n=many, step=step),
         )
         for folder, many in sorted(folders.items())
     ]
 
 
-def _fitting(runs: tuple[Run, Run], memory_bytes: int | None) -> int:
-    """How many ranks' steps fit into so much memory at once; those of dumps of msProbe are in memory already."""
+def _fitting(runs: tuple[Recording, Recording], memory_bytes: int | None) -> int:
+    """How many ranks' steps fit into the memory at once; steps of msProbe's dumps are in memory already."""
     largest = [int(getattr(run.loader, "largest", int)()) for run in runs]
     return max((memory_bytes or sys.maxsize) // max(_TIMES * sum(largest), 1), 1)
 
 
-def _load(run: Run, rank: int, step: int) -> Any:
+def _load(run: Recording, rank: int, step: int) -> Any:
     return run.loader.load(rank, step)  # type: ignore[attr-defined]
 
 
-def _repeated(golden: Any, repeat: Any, files: Files, before: Before) -> dict[int, float]:
-    shown = judge(golden, repeat, files, before=before)
+def _repeated(golden: Any, repeat: Any, files: Files, before: StepBefore) -> dict[int, float]:
+    shown = compare_step(golden, repeat, files, before=before)
     return {
         row.golden: row.outputs.relative for row in shown.rows if row.golden is not None and row.outputs is not None
     }

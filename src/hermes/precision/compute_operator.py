@@ -1,10 +1,10 @@
-"""Computes one operator of torch that a recording names, in a process of its own that can open nothing any more.
+"""Computes one recorded operator of torch again, in a separate process that can no longer open files.
 
-A script of a Python that has torch, and Hermes perhaps not: it reads the request from its standard input, takes the
-files of the inputs as arguments, and writes how many elements each result has, then these as float64. A recording comes
-from others: what it names must be an operator that computes new tensors out of tensors and plain words, by the schema
-that torch declares. Where nothing is left to open and memory and time are bounded, a flaw of such an operator reaches
-nothing.
+The script needs a Python with torch, and runs without Hermes. It reads the request from standard input, and takes the
+files of the inputs as arguments. For each result it writes the number of elements, then the elements as float64. A
+recording is not trusted: an operator that it names must compute new tensors from tensors and plain words, by the schema
+that torch declares. The process can open nothing, and its memory and time are bounded, so a flaw in such an operator
+can do no harm.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 MEMORY_BYTES = 2 << 30
-"""Beside what torch has taken, and 16 times the inputs and the recorded results."""
+"""The memory allowed beside what torch has taken, and 16 times the inputs and the recorded results, in bytes."""
 SECONDS = 600
 _TYPES = {
     "Tensor", "List[Tensor]", "Optional[Tensor]", "List[Optional[Tensor]]", "int", "float", "bool", "number",
@@ -32,11 +32,11 @@ _WORDS = {
 }  # fmt: skip
 """Names of arguments that are words: the only texts that an operator may take."""
 _PLACES = ("device", "pin_memory", "layout")
-"""Where a result lies: left out, it lies in plain memory."""
+"""Arguments that say where a result lies; without them the result lies in plain memory."""
 
 
 def refusal(schema: Any, tags: Any) -> str:
-    """Why an operator is not computed, by its schema; empty where it is."""
+    """The reason why an operator is refused, by its schema; empty if it is computed."""
     if schema.is_mutable or any(one.alias_info and one.alias_info.is_write for one in schema.arguments):
         return "it writes into what it is given"
     if any("nondeterministic" in str(tag) for tag in tags):
@@ -53,7 +53,7 @@ def refusal(schema: Any, tags: Any) -> str:
 
 
 def find(torch: Any, asked: str) -> Any:
-    """The operator of a name, or the one that gives the same in new tensors (`add_` is `add`). Raises `ValueError`."""
+    """The operator with a name, or its form that returns new tensors (`add` for `add_`). Raises `ValueError`."""
     _, name, overload = asked.split(".")
     why = f"torch has no operator {asked}"
     for spelt in (name, name[:-1] if name.endswith("_") else ""):
@@ -94,9 +94,11 @@ def _argument(torch: Any, one: Any, values: list[Any]) -> Any:
 
 
 def close_in(size: int) -> None:
-    """From here on nothing is opened, no file grows, no process starts. Root may start one: it can open nothing.
+    """Forbid this process to open files, to grow files, and to start processes.
 
-    Torch must have loaded what it loads late.
+    Root may start a process, which can open nothing.
+
+    Before the call, torch must have loaded all that it loads late.
     """
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = {
@@ -108,7 +110,7 @@ def close_in(size: int) -> None:
 
 
 def _load(torch: Any) -> None:
-    """Have torch load what it loads at its first product, factorization, convolution and transform."""
+    """Make torch load all that it loads at its first product, factorization, convolution and transform."""
     one = torch.eye(4, dtype=torch.float64)
     torch.linalg.inv(one @ one)
     torch.nn.functional.conv2d(one.reshape(1, 1, 4, 4), one[:2, :2].reshape(1, 1, 2, 2))
@@ -116,7 +118,7 @@ def _load(torch: Any) -> None:
 
 
 def main(*paths: str) -> None:
-    """Compute what the standard input asks, and write the results to the standard output."""
+    """Compute the operator that standard input asks for, and write the results to standard output."""
     asked = json.load(sys.stdin.buffer)
     sys.path.append(site.getusersitepackages())
     torch: Any = importlib.import_module("torch")
@@ -130,7 +132,7 @@ def main(*paths: str) -> None:
         named = {name: _argument(torch, one, values) for name, one in args.pop().items() if name not in _PLACES}
     found = operator(*[_argument(torch, one, values) for one in args], **named)
     found = [one for one in (found if isinstance(found, (list, tuple)) else [found]) if isinstance(one, torch.Tensor)]
-    # More than was recorded is not compared, and not handed over.
+    # Elements beyond the recorded ones are not compared, so they are not returned.
     counts = [one.numel() for one in found]
     if sum(counts) > 2 * asked["elements"] + 1024:
         raise ValueError(f"it gives {sum(counts)} elements, and {asked['elements']} were recorded")

@@ -1,4 +1,4 @@
-"""How far two recorded tensors are apart: from their elements, from their statistics, or from their fingerprints."""
+"""Measures how far two recorded tensors are apart: from their elements, their statistics, or their fingerprints."""
 
 from __future__ import annotations
 
@@ -11,54 +11,54 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hermes.base.cores import processes
-from hermes.precision.model import STATS, Step, Value
+from hermes.base.usable_cores import processes
 from hermes.precision.read.tensors import Array, Files, numbers
+from hermes.precision.recorded_step import STATS, RecordedStep, RecordedValue
 
 _BLOCK = 1 << 13
-"""Elements compared at once: they stay in the processor's cache, and are too few for its other cores to be woken."""
+"""Elements compared at once: they fit in the processor's cache, and are too few to use further cores."""
 _MANY = 1 << 24
-"""Elements whose comparison is shared by processes: to start these takes a fortieth of a second."""
+"""From this many elements on, processes share a comparison: starting processes takes a fortieth of a second."""
 _ROWS = 1 << 12
-"""Rows of statistics compared at once."""
+"""Rows of statistics that are compared at once."""
 _RESOLUTION = 2.0**-21
-"""What float32 sums of the statistics themselves may be off by, of the norm: below it they say nothing."""
+"""The share of the norm by which float32 sums in the statistics may be off: smaller distances are not significant."""
 Pair = tuple[int, int]
 
 
 class Distance(NamedTuple):
-    """Of golden and target. Lengths are Euclidean norms; None where it was not recorded.
+    """The distance between a golden and a target tensor. Lengths are Euclidean norms; None if not recorded.
 
-    `known` is how it was found: elements, statistics, order-free statistics, fingerprint, or none.
+    `known` says what the distance was computed from: elements, statistics, order-free statistics, fingerprint, or none.
     """
 
     known: str
     apart: float = 0.0
-    """Norm of the difference of the elements."""
+    """The norm of the difference of the elements."""
     size: float = 0.0
-    """Norm of the golden side."""
+    """The norm of the golden tensor."""
     nan_golden: float = 0.0
-    """Elements that are NaN or infinite."""
+    """The number of golden elements that are NaN or infinite."""
     nan_target: float = 0.0
     what: str = ""
-    """`shape`, `dtype` or `fingerprint`, where that is what differs."""
+    """What differs, if not the values: `shape`, `dtype` or `fingerprint`."""
     cosine: float | None = None
     scale: float | None = None
-    """Where the target is a multiple of the golden side but for a hundredth of the difference."""
+    """The factor, if the target is a multiple of the golden tensor except for a hundredth of the difference."""
     largest: float | None = None
     changed: float | None = None
-    """Share of the elements that differ at all."""
+    """The share of elements that differ at all."""
 
     @property
     def relative(self) -> float:
-        """Of the golden side's norm."""
+        """The distance as a share of the golden tensor's norm."""
         if self.apart == 0:
             return 0.0
         return self.apart / self.size if self.size > 0 else math.inf
 
     @property
     def equal(self) -> bool:
-        """Not a bit differs, as far as was recorded."""
+        """Whether no bit differs, as far as was recorded."""
         return self.known != "none" and self.apart == 0 and self.nan_golden == self.nan_target and not self.what
 
 
@@ -66,9 +66,9 @@ NONE = Distance("none")
 
 
 class Distances:
-    """Distances of pairs of values of two steps, each found once: statistics many at a time, elements by `jobs`."""
+    """Distances of pairs of values of two steps, each computed once: statistics at once, elements by processes."""
 
-    def __init__(self, golden: Step, target: Step, files: Files, jobs: int = 1) -> None:
+    def __init__(self, golden: RecordedStep, target: RecordedStep, files: Files, jobs: int = 1) -> None:
         self._golden = golden
         self._target = target
         self._files = files
@@ -76,7 +76,7 @@ class Distances:
         self._known: dict[Pair, Distance] = {}
 
     def prepare(self, pairs: Iterable[Pair]) -> None:
-        """Find the distances of all pairs that have statistics, in one go, and those of many elements."""
+        """Compute the distances of all pairs with statistics at once, and those of pairs with many elements."""
         first, second = self._golden.values, self._target.values
         each = list(dict.fromkeys(pairs))
         plain = [pair for pair in each if _plain(first[pair[0]], second[pair[1]])]
@@ -89,7 +89,7 @@ class Distances:
             self._share(elements)
 
     def _share(self, pairs: list[Pair]) -> None:
-        """Find the distances of pairs in several processes, this one among them."""
+        """Compute the distances of pairs in several processes, including this one."""
         first, *others = (pairs[at :: self._jobs] for at in range(self._jobs))
         with processes(len(others), start=_begin, arguments=(self._golden, self._target)) as pool:
             futures = [pool.submit(_part, part) for part in others]
@@ -102,15 +102,15 @@ class Distances:
 
     @property
     def unread(self) -> set[Path]:
-        """Files that should hold a tensor and do not."""
+        """The files that should hold a tensor and do not."""
         return self._files.unread
 
     def of(self, golden: int, target: int) -> Distance:
-        """The distance of one pair."""
+        """The distance between a golden and a target value."""
         pair = (golden, target)
         found = self._known.get(pair)
         if found is None:
-            self._known[pair] = NONE  # what refers to itself ends here
+            self._known[pair] = NONE  # ends a recursion of values that refer to themselves
             found = self._known[pair] = self._find(golden, target)
         return found
 
@@ -125,10 +125,10 @@ class Distances:
             return found._replace(what="shape")
         return found if one.dtype == two.dtype else found._replace(what="dtype")
 
-    def _by_record(self, one: Value, two: Value) -> Distance:
+    def _by_record(self, one: RecordedValue, two: RecordedValue) -> Distance:
         if one.view and two.view:
             if one.view[1:] != two.view[1:]:
-                return NONE  # other elements, or in another order: the base does not tell
+                return NONE  # other elements or another order: the base does not tell
             base = self.of(one.view.base, two.view.base)
             return base if base.what == "fingerprint" else base._replace(what="")
         first, second = self._resolved(self._golden, one), self._resolved(self._target, two)
@@ -144,8 +144,8 @@ class Distances:
         return _of_statistics(*(row[:, :STATS] for row in rows))[0]._replace(known="order-free statistics")
 
     @staticmethod
-    def _resolved(step: Step, value: Value) -> Value:
-        """The value itself, or the one that it shows all elements of."""
+    def _resolved(step: RecordedStep, value: RecordedValue) -> RecordedValue:
+        """The value itself, or its base value if a view shows all elements of the base."""
         depth = 0
         while value.view is not None and value.stats is None and not value.mark and depth < 64:
             base = step.values[value.view.base]
@@ -159,32 +159,32 @@ class Distances:
         second = self._files.flat(self._target, target)
         if first is None or second is None or len(first[0]) != len(second[0]):
             return None
-        return of_elements(first, second)
+        return distance_of_elements(first, second)
 
 
 _beside: list[Distances] = []
-"""What a process that helps finds distances in."""
+"""The `Distances` object in a helper process."""
 
 
-def _begin(golden: Step, target: Step) -> None:
+def _begin(golden: RecordedStep, target: RecordedStep) -> None:
     _beside[:] = [Distances(golden, target, Files())]
 
 
 def _part(pairs: list[Pair]) -> tuple[list[Distance], set[Path]]:
-    """The distances of pairs, and the files that could not be read; in a process that helps."""
+    """The distances of pairs, and the files that could not be read, computed in a helper process."""
     distances = _beside[0]
     return [distances.of(*pair) for pair in pairs], distances.unread
 
 
-def _plain(one: Value, two: Value) -> bool:
+def _plain(one: RecordedValue, two: RecordedValue) -> bool:
     return (
         one.stats is not None and two.stats is not None and one.shape == two.shape and one.dtype == two.dtype
         and not (one.data and two.data)
     )  # fmt: skip
 
 
-def between(first: Value, second: Value) -> float | None:
-    """How far two values of one side are apart, by their statistics; None where these do not tell."""
+def between(first: RecordedValue, second: RecordedValue) -> float | None:
+    """The distance between two values of one side, by their statistics; None if the statistics do not tell."""
     if (
         first.stats is None
         or second.stats is None
@@ -195,7 +195,7 @@ def between(first: Value, second: Value) -> float | None:
     return _of_statistics(*(_table((one,), [0]) for one in (first, second)))[0].apart
 
 
-def _table(values: tuple[Value, ...], places: list[int]) -> npt.NDArray[np.float64]:
+def _table(values: tuple[RecordedValue, ...], places: list[int]) -> npt.NDArray[np.float64]:
     rows = [values[place].stats or () for place in places]
     lengths = set(map(len, rows))
     width = max(lengths, default=STATS)
@@ -209,7 +209,7 @@ def _table(values: tuple[Value, ...], places: list[int]) -> npt.NDArray[np.float
 
 
 def _of_statistics(golden: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> list[Distance]:
-    """Lower bounds from the statistics and, where there are signed sums, an estimate of the distance itself."""
+    """Lower bounds of distances from the statistics, and estimates of distances if there are signed sums."""
     width = min(golden.shape[1], target.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):
         difference = np.abs(target[:, :width] - golden[:, :width])
@@ -218,7 +218,7 @@ def _of_statistics(golden: npt.NDArray[np.float64], target: npt.NDArray[np.float
         if width > STATS:
             apart = np.maximum(bounds, np.sqrt(np.nansum(difference[:, STATS:] ** 2, axis=1)))
         size = np.nan_to_num(golden[:, 3], nan=0.0, posinf=0.0)
-        # The sums of float32 that statistics are may be off by this much without any difference in the elements.
+        # Float32 sums in the statistics may differ by this much even if no element differs.
         floor = _RESOLUTION * np.maximum(size, np.nan_to_num(target[:, 3], posinf=0.0))
         exact = (difference == 0) | (np.isnan(golden[:, :width]) & np.isnan(target[:, :width]))
         same = exact.all(axis=1) | (golden[:, :width] == target[:, :width]).all(axis=1)
@@ -231,8 +231,8 @@ def _of_statistics(golden: npt.NDArray[np.float64], target: npt.NDArray[np.float
     ]
 
 
-def of_elements(golden: tuple[Array, str], target: tuple[Array, str]) -> Distance:
-    """From the elements, in blocks that stay in the processor's cache."""
+def distance_of_elements(golden: tuple[Array, str], target: tuple[Array, str]) -> Distance:
+    """The distance from the elements, computed in blocks that fit in the processor's cache."""
     first, second = golden[0], target[0]
     same = golden[1] == target[1] and _same_bits(first, second)
     if same and (quick := _squares(first)) is not None:
@@ -276,11 +276,11 @@ def of_elements(golden: tuple[Array, str], target: tuple[Array, str]) -> Distanc
 
 
 _EXACT_SQUARES = 1e-20
-"""Sums of squares above this have lost nothing to what float32 cannot hold: its smallest normal number is 1.2e-38."""
+"""Sums of squares above this lost nothing to the limits of float32, whose smallest normal number is 1.2e-38."""
 
 
 def _squares(values: Array) -> float | None:
-    """The sum of squares of float32, to six digits; None where only float64 can tell."""
+    """The sum of squares of float32 values to six digits; None if only float64 can tell."""
     if values.dtype != np.float32:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -294,7 +294,7 @@ def _finite(found: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _same_bits(first: Array, second: Array) -> bool:
-    """Whether not a bit differs; stops at the first block that does."""
+    """Whether all bits are equal; stops at the first block that differs."""
     if first.dtype != second.dtype:
         return False
     step = 1 << 20

@@ -1,4 +1,4 @@
-"""A comparison as a document (`hermes.precision/1`), and its table a part at a time."""
+"""Makes a document (`hermes.precision/1`) of a comparison of two recordings, and its operator table part by part."""
 
 from __future__ import annotations
 
@@ -7,46 +7,46 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from hermes.knowledge.confidence import confidence
-from hermes.model.document import Code, Column, Document, Part, Source, Table
+from hermes.model.document import CodeText, Column, Document, DocumentInput, Part, Table
 from hermes.model.finding import Finding
 from hermes.model.leaf import Risk
-from hermes.precision import titles
+from hermes.precision import column_titles
 from hermes.precision.compare import Comparison
-from hermes.precision.judgement import Ground, Judgement, Row
+from hermes.precision.judgement_rows import Judgement, OperatorRow, SuspicionGround
 from hermes.precision.messages import Phase
-from hermes.precision.model import Run
-from hermes.precision.tree import tree
+from hermes.precision.module_tree import tree
+from hermes.precision.recorded_step import Recording
 
 SCHEMA = "hermes.precision/1"
 _MOST_OTHERS = 20
 CHAIN = (
-    Column(key="operator", title=titles.OPERATOR, kind="name"),
-    Column(key="module", title=titles.MODULE, kind="name"),
-    Column(key="line", title=titles.LINE, kind="name"),
-    Column(key="apart", title=titles.APART, kind="number"),
-    Column(key="amplification", title=titles.AMPLIFICATION, kind="number"),
+    Column(key="operator", title=column_titles.OPERATOR, kind="name"),
+    Column(key="module", title=column_titles.MODULE, kind="name"),
+    Column(key="line", title=column_titles.LINE, kind="name"),
+    Column(key="apart", title=column_titles.APART, kind="number"),
+    Column(key="amplification", title=column_titles.AMPLIFICATION, kind="number"),
 )
 OPERATORS = (
-    Column(key="state", title=titles.STATE, kind="word"),
-    Column(key="rank", title=titles.RANK, kind="count"),
-    Column(key="step", title=titles.STEP, kind="count"),
-    Column(key="phase", title=titles.PHASE, kind="word"),
-    Column(key="operator", title=titles.OPERATOR, kind="name"),
-    Column(key="module", title=titles.MODULE, kind="name"),
-    Column(key="line", title=titles.LINE, kind="name"),
-    Column(key="shape", title=titles.SHAPE, kind="list"),
-    Column(key="dtype", title=titles.DTYPE, kind="name"),
-    Column(key="inputs_apart", title=titles.INPUTS, kind="number"),
-    Column(key="outputs_apart", title=titles.OUTPUTS, kind="number"),
-    Column(key="of_tolerance", title=titles.TOLERANCE, kind="number"),
-    Column(key="known_by", title=titles.KNOWN_BY, kind="word"),
-    Column(key="cosine", title=titles.COSINE, kind="number"),
-    Column(key="largest", title=titles.LARGEST, kind="number"),
+    Column(key="state", title=column_titles.STATE, kind="word"),
+    Column(key="rank", title=column_titles.RANK, kind="count"),
+    Column(key="step", title=column_titles.STEP, kind="count"),
+    Column(key="phase", title=column_titles.PHASE, kind="word"),
+    Column(key="operator", title=column_titles.OPERATOR, kind="name"),
+    Column(key="module", title=column_titles.MODULE, kind="name"),
+    Column(key="line", title=column_titles.LINE, kind="name"),
+    Column(key="shape", title=column_titles.SHAPE, kind="list"),
+    Column(key="dtype", title=column_titles.DTYPE, kind="name"),
+    Column(key="inputs_apart", title=column_titles.INPUTS, kind="number"),
+    Column(key="outputs_apart", title=column_titles.OUTPUTS, kind="number"),
+    Column(key="of_tolerance", title=column_titles.TOLERANCE, kind="number"),
+    Column(key="known_by", title=column_titles.KNOWN_BY, kind="word"),
+    Column(key="cosine", title=column_titles.COSINE, kind="number"),
+    Column(key="largest", title=column_titles.LARGEST, kind="number"),
 )
 
 
 def document(found: Comparison) -> Document:
-    """All that a comparison says."""
+    """The whole comparison as a document."""
     return replace(_envelope(found), parts=(*_parts(found), _operators(found)))
 
 
@@ -61,20 +61,20 @@ def _facts(found: Comparison) -> dict[str, object]:
     return {"verdict": found.verdict, "counts": counts(found), "gaps": list(found.gaps)}
 
 
-def source(run: Run, role: str) -> Source:
-    """A recording as the input of a document."""
-    return Source(path=str(run.path), role=role, facts={"kind": run.kind, "what": run.what})
+def source(run: Recording, role: str) -> DocumentInput:
+    """A recording as an input of the document."""
+    return DocumentInput(path=str(run.path), role=role, facts={"kind": run.kind, "what": run.what})
 
 
 def findings(found: Comparison) -> Iterator[Finding]:
-    """The first place where the runs part, then others behind it, then arguments whose effect does not show."""
+    """The finding for the first place where the runs part, then later places, then arguments without visible effect."""
     first = () if found.first is None else (found.first,)
     for one in (*first, *found.others[:_MOST_OTHERS]):
         yield one.finding
     for note in found.notes:
         yield Finding(
             code="argument_without_effect", about=Risk.NOTE, message=note,
-            confidence=confidence(Ground.EXACT.value),
+            confidence=confidence(SuspicionGround.EXACT.value),
         )  # fmt: skip
 
 
@@ -86,10 +86,10 @@ def counts(found: Comparison) -> dict[str, int]:
 def _parts(found: Comparison) -> Iterator[Part]:
     first = found.first
     if first is not None and first.code:
-        yield Code(key="code", title=titles.CODE, text=first.code)
+        yield CodeText(key="code", title=column_titles.CODE, text=first.code)
     if found.chain:
         links = [(one.operator, one.module, one.line, one.apart, one.amplification) for one in found.chain]
-        yield Table(key="chain", title=titles.CHAIN, columns=CHAIN, rows=links)
+        yield Table(key="chain", title=column_titles.CHAIN, columns=CHAIN, rows=links)
     modules = tree(found)
     if modules.roots:
         yield modules
@@ -97,11 +97,11 @@ def _parts(found: Comparison) -> Iterator[Part]:
 
 def _operators(found: Comparison) -> Table:
     rows = [cells(one, row) for one in found.judgements for row in one.rows]
-    return Table(key="operators", title=titles.OPERATORS, columns=OPERATORS, rows=rows, marked=blamed(found))
+    return Table(key="operators", title=column_titles.OPERATORS, columns=OPERATORS, rows=rows, marked=blamed(found))
 
 
 def blamed(found: Comparison) -> int | None:
-    """The place among all operators where the runs part; None where they do not."""
+    """The index, among all operators, of the operator where the runs part; None if they do not."""
     place, first = 0, found.first
     for one in found.judgements:
         if first is not None and (one.rank, one.step) == (first.rank, first.step) and one.suspects:
@@ -111,28 +111,28 @@ def blamed(found: Comparison) -> int | None:
 
 
 def part_of(found: Comparison, *, first: int, count: int, state: str = "", module: str = "") -> Table:
-    """Rows of one state, and of a module with all inside of it: so many from the place `first` on; `total` match."""
+    """The `count` rows from `first` of one state and one module with its submodules; `total` counts all such rows."""
     matching = [
         (one, row) for one in found.judgements for row in one.rows
         if (not state or row.state == state) and (not module or _inside(one, row, module))
     ]  # fmt: skip
     shown = [cells(one, row) for one, row in matching[first : first + count]]
-    return Table(key="operators", title=titles.OPERATORS, columns=OPERATORS, rows=shown, total=len(matching))
+    return Table(key="operators", title=column_titles.OPERATORS, columns=OPERATORS, rows=shown, total=len(matching))
 
 
 def overview(found: Comparison) -> Document:
-    """All but the table of operators, and where in it the runs part: what a page shows first."""
+    """The document without the operator table, with the index where the runs part: what a page shows first."""
     table = {"total": sum(len(one.rows) for one in found.judgements), "marked": blamed(found)}
     return replace(_envelope(found), facts={**_facts(found), "table": table}, parts=tuple(_parts(found)))
 
 
-def _inside(one: Judgement, row: Row, module: str) -> bool:
+def _inside(one: Judgement, row: OperatorRow, module: str) -> bool:
     op = one.target.ops[row.target] if row.target is not None else one.golden.ops[row.golden or 0]
     return op.module == module or op.module.startswith(f"{module}.")
 
 
-def cells(one: Judgement, row: Row) -> tuple[object, ...]:
-    """One row of the table of operators."""
+def cells(one: Judgement, row: OperatorRow) -> tuple[object, ...]:
+    """The cells of one row of the operator table."""
     step, place = (one.target, row.target) if row.target is not None else (one.golden, row.golden)
     assert place is not None
     op = step.ops[place]

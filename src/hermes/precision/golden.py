@@ -1,9 +1,9 @@
-"""A golden run without a second machine: the same command again, with its arithmetic changed in a known way.
+"""Makes a golden run without a second machine: runs the same command again with its arithmetic changed.
 
-- `perturbed`: each operator's result is moved at random by up to one unit in its last place. What two runs differ by
-  then is what rounding alone does to this program; the operators that enlarge it most are named.
-- `float32`, `float64`: each operator computes in the wider type and rounds once. That run is the golden one.
-- `compiled`: what `torch.compile` compiles runs compiled, against the same program run eagerly; modules are compared.
+- `perturbed`: each operator's result is changed at random by up to one unit in its last place. The two runs then differ
+  by what rounding alone does to this program; the operators that enlarge the difference most are named.
+- `float32`, `float64`: each operator computes in the wider type and rounds once. That run is the golden run.
+- `compiled`: code passed to `torch.compile` runs compiled, against the same program run eagerly; modules are compared.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import Any, Final
 from hermes.base.errors import InputError
 from hermes.base.message import Count, Message, Messages, Name, Number, Text, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.model.document import Column, Document, Source, Table
+from hermes.model.document import Column, Document, DocumentInput, Table
 from hermes.model.finding import Blame, Finding
 from hermes.model.leaf import Risk
-from hermes.precision import launch, notes, titles
+from hermes.precision import column_titles, launch_recording, recording_notes
 from hermes.precision.compare import Comparison, compare
 from hermes.precision.document import counts, findings
-from hermes.precision.judgement import Judgement
-from hermes.precision.names import arithmetic, family
-from hermes.precision.noise import roundoff
+from hermes.precision.judgement_rows import Judgement
+from hermes.precision.operator_names import arithmetic, family
+from hermes.precision.rounding_tolerance import roundoff
 
 AGAINST: Final = ("perturbed", "float32", "float64", "compiled")
 _SHOWN = 10
 _RESOLVED: Final = 8.0
-"""Roundoffs below which statistics do not tell distances: an input counts as so far apart at least, and a result as
-enlarged from twice as far on."""
+"""Roundoffs below which statistics do not resolve distances: an input's distance counts as at least this much, and a
+result counts as enlarged from twice this on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amplifier:
-    """An operator that enlarges the distance of its inputs: the worst of its calls in one module."""
+    """An operator that enlarges the distance of its inputs, by its worst call in one module."""
 
     operator: str
     module: str
@@ -47,8 +47,8 @@ class Amplifier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
-    """What one change of the arithmetic showed."""
+class ArithmeticChange:
+    """The result of one run with changed arithmetic, compared with the unchanged run."""
 
     name: str
     comparison: Comparison
@@ -56,28 +56,28 @@ class Against:
 
     @property
     def message(self) -> Message:
-        """What this change of the arithmetic showed."""
+        """The message that gives the result of this change of the arithmetic."""
         return against(change=_CHANGES[self.name], found=self.comparison.answer)
 
 
 @message("precision.golden.against")
 def against(*, change: Text, found: Text) -> None:
-    """What a run showed against another arithmetic."""
+    """The result of a run compared with another arithmetic."""
 
 
 @message("precision.golden.amplifies")
 def amplifies(*, operator: Name, factor: Number, module: Name | None = None) -> None:
-    """The operator that enlarges rounding most."""
+    """The operator that enlarges rounding differences most."""
 
 
 @message("precision.golden.agree")
 def agree(*, n: Count) -> None:
-    """The training agrees with itself under every arithmetic."""
+    """The training gives the same results under every arithmetic."""
 
 
 @message("precision.golden.differ")
 def differ(*, against: Messages) -> None:
-    """The training does not agree with itself under these."""
+    """The training gives different results under these kinds of arithmetic."""
 
 
 _CHANGES: Final = {
@@ -89,22 +89,26 @@ _CHANGES: Final = {
 def run(
     command: Sequence[str], out: Path, against: Sequence[str], *, steps: str = "0-1", seed: int = 1,
     environment: Mapping[str, str] | None = None,
-) -> tuple[Against, ...]:  # fmt: skip
-    """Run the command once as it is and once for each of `against`, and compare."""
+) -> tuple[ArithmeticChange, ...]:  # fmt: skip
+    """Run the command unchanged, and once for each arithmetic in `against`, and compare the recordings."""
     wrong = [one for one in against if one not in AGAINST]
     if wrong:
-        raise InputError(notes.unknown_arithmetic(name=wrong[0], known=AGAINST), where="hermes precision golden")
-    launch.prepare(out, 0)
+        raise InputError(
+            recording_notes.unknown_arithmetic(name=wrong[0], known=AGAINST), where="hermes precision golden"
+        )
+    launch_recording.prepare(out, 0)
     runs: dict[tuple[str, str], Path] = {}
 
     def recorded(name: str, level: str, **more: Any) -> Path:
         folder = out / (name if level == "operators" else f"{name}-{level}")
         if (name, level) not in runs:
             asked = {"out": str(folder), "steps": steps, "level": level, "seed": seed, **more}
-            given = launch.environment(environment or os.environ, record=launch.options(asked, None), snapshot=None)
-            code = launch.run(command, given)
+            given = launch_recording.environment(
+                environment or os.environ, record=launch_recording.options(asked, None), snapshot=None
+            )
+            code = launch_recording.run(command, given)
             if code:
-                raise InputError(notes.ended(code=str(code)), where=" ".join(command)[:200])
+                raise InputError(recording_notes.ended(code=str(code)), where=" ".join(command)[:200])
             runs[name, level] = folder
         return runs[name, level]
 
@@ -117,12 +121,14 @@ def run(
             own = recorded("own", "operators")
             sides = (own, other) if one == "perturbed" else (other, own)
         comparison = compare(*sides)
-        found.append(Against(name=one, comparison=comparison, amplifiers=tuple(amplifiers(comparison.judgements))))
+        found.append(
+            ArithmeticChange(name=one, comparison=comparison, amplifiers=tuple(amplifiers(comparison.judgements)))
+        )
     return tuple(found)
 
 
 def amplifiers(judgements: Sequence[Judgement]) -> list[Amplifier]:
-    """Operators by what they make of the distance of their inputs, the worst first."""
+    """Operators by how much they enlarge the distance of their inputs, the worst first."""
     worst: dict[tuple[str, str], Amplifier] = {}
     for judgement in judgements:
         for row in judgement.rows:
@@ -139,20 +145,20 @@ def amplifiers(judgements: Sequence[Judgement]) -> list[Amplifier]:
     return sorted(worst.values(), key=lambda one: -one.gain)[:_SHOWN]
 
 
-def document(found: Sequence[Against], out: Path) -> Document:
-    """What each change of the arithmetic showed, with the operators that amplify, as `hermes.golden/1`."""
+def document(found: Sequence[ArithmeticChange], out: Path) -> Document:
+    """The results of all changes of the arithmetic, with the operators that amplify, as `hermes.golden/1`."""
     wrong = [one for one in found if one.comparison.verdict != "agree"]
     return Document(
-        schema="hermes.golden/1", inputs=(Source(path=str(out), role="golden"),),
+        schema="hermes.golden/1", inputs=(DocumentInput(path=str(out), role="golden"),),
         answer=differ(against=[one.message for one in wrong]) if wrong else agree(n=len(found)),
         coverage=tuple(note for one in found for note in one.comparison.diagnostics),
         findings=tuple(finding for one in found for finding in _findings(one)),
         facts={"against": [{"name": one.name, **_facts(one.comparison)} for one in found]},
-        parts=(Table(key="amplifiers", title=titles.AMPLIFIERS, columns=_COLUMNS, rows=list(_rows(found))),),
+        parts=(Table(key="amplifiers", title=column_titles.AMPLIFIERS, columns=_COLUMNS, rows=list(_rows(found))),),
     )  # fmt: skip
 
 
-def _findings(one: Against) -> Iterator[Finding]:
+def _findings(one: ArithmeticChange) -> Iterator[Finding]:
     yield from (replace(found, message=against(change=_CHANGES[one.name], found=found.message))
                 for found in findings(one.comparison))  # fmt: skip
     if one.name == "perturbed" and one.amplifiers:
@@ -169,16 +175,16 @@ def _facts(found: Comparison) -> dict[str, object]:
 
 
 _COLUMNS = (
-    Column(key="against", title=titles.AGAINST, kind="word"),
-    Column(key="operator", title=titles.OPERATOR, kind="name"),
-    Column(key="module", title=titles.MODULE, kind="name"),
-    Column(key="line", title=titles.LINE, kind="name"),
-    Column(key="gain", title=titles.AMPLIFICATION, kind="number"),
-    Column(key="apart", title=titles.APART, kind="number"),
+    Column(key="against", title=column_titles.AGAINST, kind="word"),
+    Column(key="operator", title=column_titles.OPERATOR, kind="name"),
+    Column(key="module", title=column_titles.MODULE, kind="name"),
+    Column(key="line", title=column_titles.LINE, kind="name"),
+    Column(key="gain", title=column_titles.AMPLIFICATION, kind="number"),
+    Column(key="apart", title=column_titles.APART, kind="number"),
 )
 
 
-def _rows(found: Sequence[Against]) -> Iterator[tuple[object, ...]]:
+def _rows(found: Sequence[ArithmeticChange]) -> Iterator[tuple[object, ...]]:
     for one in found:
         for each in one.amplifiers:
             yield one.name, each.operator, each.module or None, each.line or None, each.gain, each.apart

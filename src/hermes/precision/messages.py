@@ -1,4 +1,4 @@
-"""What a comparison says: kinds of differences and why an operator is to blame, as messages."""
+"""Messages of a comparison of two runs: the kind of a difference, and why an operator is to blame."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hermes.base.message import Count, Message, Messages, Name, Names, Number, R
 
 
 class Deviation(Word):
-    """Of what kind a difference is."""
+    """The kind of a difference between two runs."""
 
     ANOTHER_ARGUMENT = "another_argument"
     ANOTHER_DTYPE = "another_dtype"
@@ -23,14 +23,14 @@ class Deviation(Word):
 
 
 class Side(Word):
-    """One of two runs."""
+    """One of the two runs: golden or target."""
 
     GOLDEN = "golden"
     TARGET = "target"
 
 
 class Phase(Word):
-    """A part of a training step."""
+    """A phase of a training step."""
 
     FORWARD = "forward"
     BACKWARD = "backward"
@@ -45,12 +45,12 @@ def _other_phase(*, name: Name) -> None:
 
 
 def phase(name: str) -> Message:
-    """The phase of a call."""
+    """The phase of a call as a message."""
     known = next((one for one in Phase if one.value == name), None)
     return _other_phase(name=name) if known is None else known.message
 
 
-# -- the answer
+# -- the answer of a comparison
 
 
 @message("precision.part")
@@ -61,60 +61,60 @@ def part(*, operator: Name, rank: Rank, step: Step, phase: Text, kind: Text, why
 
 @message("precision.agree.exact")
 def agree_exactly(*, operators: Message, steps: Message, ranks: Message) -> None:
-    """Everything that was recorded of the golden run is the same in the target."""
+    """All recorded values of the golden run are the same in the target."""
 
 
 @message("precision.agree.rounding")
 def agree_but_for_rounding(*, operators: Message, steps: Message, ranks: Message) -> None:
-    """Everything that was recorded of the golden run is in the target, within what rounding explains."""
+    """All recorded values of the golden run are in the target, within what rounding explains."""
 
 
 @message("precision.incomplete")
 def incomplete(*, gaps: Messages) -> None:
-    """What was compared agrees, but a part of the golden run was not compared."""
+    """The compared part agrees, but a part of the golden run was not compared."""
 
 
 @message("precision.incomplete.nothing")
 def nothing_compared(*, gaps: Messages) -> None:
-    """Not a value of the two runs was compared."""
+    """No value of the two runs was compared."""
 
 
 @message("precision.operators")
 def operators(*, n: Count) -> None:
-    """How many operators."""
+    """The number of operators."""
 
 
 @message("precision.steps")
 def steps(*, n: Count) -> None:
-    """How many steps."""
+    """The number of steps."""
 
 
 @message("precision.ranks")
 def ranks(*, n: Count) -> None:
-    """How many ranks."""
+    """The number of ranks."""
 
 
-# -- what is missing of the golden run
+# -- parts of the golden run that are missing
 
 
 @message("precision.gap.steps")
 def missing_steps(*, n: Count, rank: Rank, step: Step) -> None:
-    """Steps that the target has not; of the first one the place."""
+    """Golden steps that the target run lacks, with the place of the first such step."""
 
 
 @message("precision.gap.operators")
 def missing_operators(*, n: Count, operator: Name, module: Name | None = None, line: Name | None = None) -> None:
-    """Operators of the golden run without a counterpart whose results reach nothing that was compared."""
+    """Golden operators without a counterpart whose results reach no compared value."""
 
 
 @message("precision.gap.values")
 def missing_values(*, n: Count, operator: Name, module: Name | None = None, line: Name | None = None) -> None:
-    """Operators whose results were recorded in the golden run and cannot be compared with the target's."""
+    """Golden operators whose recorded results cannot be compared with the target's."""
 
 
 @message("precision.gap.end")
 def no_end(*, side: Text, rank: Rank, step: Step) -> None:
-    """A step that does not end: the process was stopped inside it."""
+    """A step without an end: the process was stopped inside the step."""
 
 
 @message("precision.gap.damaged")
@@ -124,7 +124,7 @@ def damaged(*, n: Count, rank: Rank, step: Step) -> None:
 
 NO_VALUE = sentence("precision.gap.nothing")
 
-# -- why
+# -- why an operator is to blame
 
 
 @message("precision.why.argument")
@@ -164,7 +164,7 @@ def input_dtype(*, what: Text, golden: Name, target: Name) -> None:
 
 @message("precision.why.dtype.through")
 def goes_through(*, side: Text, dtype: Name) -> None:
-    """One side alone casts to a type of fewer digits and back."""
+    """Only one side casts to a type with fewer digits and back."""
 
 
 @message("precision.why.dtype.computed")
@@ -184,27 +184,27 @@ def named_dtype(*, dtype: Name) -> None:
 
 @message("precision.why.collective")
 def other_collective(*, golden: Name, target: Name) -> None:
-    """A collective stands in the place of another one."""
+    """One side runs a collective instead of another one."""
 
 
 @message("precision.why.gradient")
 def no_gradient(*, parameter: Name, side: Text) -> None:
-    """A parameter has a gradient on one side alone."""
+    """Only one side has a gradient of a parameter."""
 
 
 @message("precision.why.gradient.changed")
 def gradient_changed(*, parameter: Name) -> None:
-    """A parameter's gradient was changed behind the backward pass."""
+    """A parameter's gradient was changed after the backward pass."""
 
 
 @message("precision.why.gradient.detached")
 def detached(*, operators: Text) -> None:
-    """Operators of the backward pass are missing behind a detach."""
+    """Operators of the backward pass are missing because of a detach."""
 
 
 @message("precision.why.not_finite")
 def not_finite(*, n: Count, side: Text) -> None:
-    """Elements that are NaN or infinite on one side alone."""
+    """Elements that are NaN or infinite on only one side."""
 
 
 @message("precision.why.scale")
@@ -219,7 +219,7 @@ def input_differs(*, what: Text, operator: Name) -> None:
 
 @message("precision.why.input.named")
 def named_input(*, role: Name, name: Name) -> None:
-    """A parameter, a buffer or a batch by its name."""
+    """The name of a parameter, a buffer or a batch."""
 
 
 @message("precision.why.input.buffer")
@@ -229,17 +229,17 @@ def buffer_differs(*, name: Name) -> None:
 
 @message("precision.why.input.code")
 def code_between(*, module: Name) -> None:
-    """The code between modules computes something else."""
+    """The code between modules computes something else on the two sides."""
 
 
 @message("precision.why.input.taken")
 def takes_another(*, operator: Name) -> None:
-    """An operator takes another value."""
+    """An operator takes another value as input."""
 
 
 @message("precision.why.operators")
 def in_place_of(*, golden: Text, target: Text) -> None:
-    """Operators of the target stand in the place of those of the golden run."""
+    """Operators of the target replace operators of the golden run."""
 
 
 @message("precision.why.operators.only_golden")
@@ -249,7 +249,7 @@ def only_golden(*, operators: Text) -> None:
 
 @message("precision.why.operators.only_target")
 def only_target(*, operators: Text) -> None:
-    """Operators that only the target runs."""
+    """Operators that only the target run has."""
 
 
 @message("precision.why.operators.swapped")
@@ -259,22 +259,22 @@ def swapped(*, operator: Name, golden: Name, target: Name) -> None:
 
 @message("precision.why.operators.place")
 def other_result(*, operator: Name, maker: Name, golden: Count, target: Count) -> None:
-    """An operator takes another one of several results; both are places counted from 0."""
+    """An operator uses another output of `maker` than before: `golden` and `target` count its outputs from 0."""
 
 
 @message("precision.why.module")
 def other_module(*, golden: Name, target: Name) -> None:
-    """A module runs in the place of another one."""
+    """One side runs a module instead of another one."""
 
 
 @message("precision.why.optimizer")
 def other_step(*, share: Number) -> None:
-    """The optimizer makes another step of the same gradients."""
+    """The optimizer makes another step from the same gradients."""
 
 
 @message("precision.names")
 def names(*, which: Names) -> None:
-    """Operators by name."""
+    """A list of operators by name."""
 
 
 @message("precision.names.more")
@@ -295,4 +295,4 @@ OUTPUTS_APART = sentence("precision.evidence.outputs")
 
 @message("precision.note.argument")
 def drowned(*, operator: Name, change: Text, module: Name | None = None, line: Name | None = None) -> None:
-    """An argument differs, and what it changes is within what rounding explains."""
+    """An argument differs, and its effect is within what rounding explains."""

@@ -1,7 +1,7 @@
-"""Who is right: computes a recorded operator again in float64 on the CPU, and says how far off either side was.
+"""Decides which run is right: computes a recorded operator again in float64 on the CPU, and compares both sides.
 
-The operator's name, arguments and inputs come from the recording. Torch runs in a process of its own: Hermes itself
-does not need it. Each side is computed from its own inputs, so that a difference that came in is not held against it.
+The operator's name, arguments and inputs come from the recording. Torch runs in its own process, because Hermes does
+not need torch. Each side is computed from its own inputs, so differences of the inputs do not count.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from typing import Any
 
 import numpy as np
 
-from hermes.base.ending import folder_aside
+from hermes.base.end_on_signal import folder_aside
 from hermes.base.errors import InputError
 from hermes.base.message import Message, Name, Number, Text, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.model.document import Column, Document, Source, Table
+from hermes.model.document import Column, Document, DocumentInput, Table
 from hermes.model.finding import Blame, Finding
 from hermes.model.leaf import Risk
-from hermes.precision import titles
+from hermes.precision import column_titles
 from hermes.precision.compare import Comparison
 from hermes.precision.document import source
-from hermes.precision.judgement import Judgement
+from hermes.precision.first_divergence import first_of
+from hermes.precision.judgement_rows import Judgement
 from hermes.precision.messages import Side
-from hermes.precision.model import Op, Step
-from hermes.precision.names import arithmetic
-from hermes.precision.noise import roundoff
+from hermes.precision.operator_names import arithmetic
 from hermes.precision.read.tensors import Files, numbers
-from hermes.precision.verdict import first_of
+from hermes.precision.recorded_step import OperatorCall, RecordedStep
+from hermes.precision.rounding_tolerance import roundoff
 
 _NAME = re.compile(r"aten\.[A-Za-z_0-9]{1,80}\.[A-Za-z_0-9]{1,80}")
 _SECONDS = 600
 _ALLOWED, _TIMES = 8, 4
-"""Roundoffs that a result may be off by, and how much further than the other side it must be to be blamed."""
+"""The roundoffs that a result may be off by, and how many times further than the other side a result to blame is."""
 _MOST = {"float16": 65_504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
 """The largest number of a type."""
 _WORKER = Path(__file__).with_name("compute_operator.py")
@@ -48,7 +48,7 @@ _WORKER = Path(__file__).with_name("compute_operator.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """How far one side's result is from the exact one, of its norm, and in units of its roundoff."""
+    """The distance of one side's result from the exact result, relative to its norm, and in units of its roundoff."""
 
     name: Side
     apart: float
@@ -57,16 +57,16 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """One operator, computed again."""
+    """One operator computed again, with the distances of both sides."""
 
     operator: str
     module: str
     sides: tuple[Result, ...]
-    inputs: tuple[Source, ...] = ()
+    inputs: tuple[DocumentInput, ...] = ()
 
     @property
     def off(self) -> Result | None:
-        """The side that is further from float64 than rounding allows, and than the other; None where neither is."""
+        """The side that is further from float64 than rounding allows, and than the other side; None if neither is."""
         if len(self.sides) < 2:
             return None
         near, far = sorted(self.sides, key=lambda one: one.roundoffs)
@@ -75,12 +75,12 @@ class Replay:
 
     @property
     def both_off(self) -> bool:
-        """Whether either side is further from float64 than rounding allows, and neither much further than the other."""
+        """Whether a side is further from float64 than rounding allows, and neither is much further than the other."""
         return len(self.sides) == 2 and self.off is None and max(one.roundoffs for one in self.sides) > _ALLOWED
 
     @property
     def answer(self) -> Message:
-        """Who is right."""
+        """The sentence that says which side is right."""
         name, module = self.operator, self.module or None
         if len(self.sides) < 2:
             return one_side(operator=name, module=module, side=self.sides[0].name.message)
@@ -93,25 +93,26 @@ class Replay:
 
     @property
     def document(self) -> Document:
-        """The answer as `hermes.replay/1`."""
+        """The answer as a document `hermes.replay/1`."""
         finding = None if self.verdict != "differ" else Finding(
             code="off", about=Risk.WRONG_NUMBERS, message=self.answer, confidence=confidence("precision.replay"),
             blames=(Blame(self.operator, "operator"),),
         )  # fmt: skip
         columns = (
-            Column(key="side", title=titles.SIDE, kind="word"), Column(key="apart", title=titles.APART, kind="number"),
-            Column(key="roundoffs", title=titles.ROUNDOFFS, kind="number"),
+            Column(key="side", title=column_titles.SIDE, kind="word"),
+            Column(key="apart", title=column_titles.APART, kind="number"),
+            Column(key="roundoffs", title=column_titles.ROUNDOFFS, kind="number"),
         )  # fmt: skip
         rows = [(one.name, one.apart, one.roundoffs) for one in self.sides]
         return Document(
             schema="hermes.replay/1", inputs=self.inputs, answer=self.answer, findings=(finding,) if finding else (),
             facts={"verdict": self.verdict},
-            parts=(Table(key="sides", title=titles.SIDES, columns=columns, rows=rows),),
+            parts=(Table(key="sides", title=column_titles.SIDES, columns=columns, rows=rows),),
         )  # fmt: skip
 
     @property
     def verdict(self) -> str:
-        """agree, differ, or incomplete where only one side ran the operator."""
+        """`agree`, `differ`, or `incomplete` if only one side ran the operator."""
         if len(self.sides) < 2:
             return "incomplete"
         return "differ" if self.off is not None or self.both_off else "agree"
@@ -134,22 +135,22 @@ def both_off(*, operator: Name, roundoffs: Number, module: Name | None = None) -
 
 @message("precision.replay.off")
 def is_off(*, operator: Name, side: Text, roundoffs: Number, module: Name | None = None) -> None:
-    """One side is off."""
+    """One side's result is further from float64 than rounding allows."""
 
 
 @message("precision.replay.no_torch_operator")
 def no_torch_operator(*, operator: Name) -> None:
-    """What was recorded is no operator of torch."""
+    """The recorded name is no operator of torch."""
 
 
 @message("precision.replay.no_inputs")
 def no_inputs(*, operator: Name) -> None:
-    """The inputs' elements were not recorded."""
+    """The elements of the inputs were not recorded."""
 
 
 @message("precision.replay.no_results")
 def no_results(*, operator: Name) -> None:
-    """No result's elements were recorded that could be held against float64."""
+    """The elements of no result were recorded that float64 could be compared with."""
 
 
 @message("precision.replay.failed")
@@ -171,7 +172,7 @@ NO_REASON = "?"
 
 
 def replay(found: Comparison, operator: str = "", *, python: str = sys.executable) -> Replay:
-    """Compute the first operator of a comparison again, or the first whose name or module holds `operator`."""
+    """Compute again the first operator of a comparison, or the first whose name or module contains `operator`."""
     judgement, golden, target = _chosen(found, operator)
     files = Files()
     sides = []
@@ -187,7 +188,7 @@ def replay(found: Comparison, operator: str = "", *, python: str = sys.executabl
     return Replay(operator=operator, module=one.module, sides=tuple(sides), inputs=inputs)
 
 
-def _chosen(found: Comparison, operator: str) -> tuple[Judgement, Op | None, Op | None]:
+def _chosen(found: Comparison, operator: str) -> tuple[Judgement, OperatorCall | None, OperatorCall | None]:
     guilty = None if operator else first_of(list(found.judgements))
     if guilty is not None:
         judgement, suspect = guilty
@@ -196,7 +197,7 @@ def _chosen(found: Comparison, operator: str) -> tuple[Judgement, Op | None, Op 
         return judgement, golden, target
     matching = list(_matching(found, operator)) if operator else []
     if matching:
-        # What computes comes before what only moves, and what differs before what agrees.
+        # Operators that compute come before those that only move, and those that differ before those that agree.
         return min(matching, key=lambda chosen: chosen[0])[1]
     raise InputError(
         NO_SUCH_OPERATOR if operator else NOBODY_TO_BLAME, where="hermes precision replay", hint=NAME_ONE
@@ -205,7 +206,7 @@ def _chosen(found: Comparison, operator: str) -> tuple[Judgement, Op | None, Op 
 
 def _matching(
     found: Comparison, operator: str
-) -> Iterator[tuple[tuple[bool, bool], tuple[Judgement, Op | None, Op | None]]]:
+) -> Iterator[tuple[tuple[bool, bool], tuple[Judgement, OperatorCall | None, OperatorCall | None]]]:
     for judgement in found.judgements:
         for row in judgement.rows:
             golden = judgement.golden.ops[row.golden] if row.golden is not None else None
@@ -216,7 +217,7 @@ def _matching(
                 yield (arithmetic(one.name) == "moves", row.state == "agree"), (judgement, golden, target)
 
 
-def _side(name: Side, step: Step, op: Op, files: Files, python: str) -> Result:
+def _side(name: Side, step: RecordedStep, op: OperatorCall, files: Files, python: str) -> Result:
     if not _NAME.fullmatch(op.name):
         raise InputError(no_torch_operator(operator=op.name), where=str(name))
     with folder_aside() as folder:
@@ -236,9 +237,9 @@ def _side(name: Side, step: Step, op: Op, files: Files, python: str) -> Result:
 
 
 def _apart(found: Any, exact: Any, dtype: str) -> float:
-    """The distance of a result from the exact one, of its norm; infinite where only one has a NaN or inf.
+    """The relative distance of a result from the exact one; infinite if only one of both has a NaN or inf.
 
-    What the type cannot hold is inf in it, rightly.
+    A number too large for the type is rightly inf in the result.
     """
     most = _MOST.get(dtype, math.inf)
     exact = np.where(np.abs(exact) > most, np.copysign(math.inf, exact), exact)
@@ -248,11 +249,11 @@ def _apart(found: Any, exact: Any, dtype: str) -> float:
     largest = float(np.max(np.abs(exact[whole]), initial=0.0))
     if not largest:
         return float(np.linalg.norm(found[whole]))
-    # By the largest, so that no square leaves float64.
+    # Divide by the largest number, so that no square exceeds float64.
     return float(np.linalg.norm((found[whole] - exact[whole]) / largest) / np.linalg.norm(exact[whole] / largest))
 
 
-def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: Side) -> list[Any]:
+def _run(step: RecordedStep, op: OperatorCall, files: Files, folder: Path, python: str, name: Side) -> list[Any]:
     inputs, paths = [], []
     for at, number in enumerate(op.inputs):
         flat = files.flat(step, number)
@@ -263,13 +264,13 @@ def _run(step: Step, op: Op, files: Files, folder: Path, python: str, name: Side
         path.write_bytes(numbers(*flat).tobytes())
         inputs.append({"shape": list(value.shape), "dtype": value.dtype})
         paths.append(str(path))
-    # What lies in the recording's files, not what its index claims: it is what may be taken of memory.
+    # The memory limit follows the size of the recording's files, not the sizes that its index claims.
     recorded = [flat for number in op.outputs if (flat := files.flat(step, number)) is not None]
     if not recorded:
         raise InputError(no_results(operator=op.name), where=str(name), hint=RECORD_TENSORS)
     elements = sum(len(elements) for elements, _ in recorded)
     asked = {"operator": op.name, "args": op.args or [], "inputs": inputs, "elements": elements}
-    # By a pipe: all accounts of a machine see the arguments of a process, and one may be no longer than 128 KiB.
+    # Use a pipe: all users of a machine see a process's arguments, and an argument has at most 128 KiB.
     command, request = [python, "-I", str(_WORKER), *paths], json.dumps(asked).encode()
     try:
         done = subprocess.run(command, input=request, capture_output=True, timeout=_SECONDS, check=False, cwd="/")

@@ -1,1 +1,1 @@
-"""What a job left behind: read, aligned, measured, judged, replayed, advised on and compared."""
+"""The analysis of profiles: reading, clock alignment, measures, rules, replay, advice and comparison."""

@@ -1,4 +1,4 @@
-"""From paths to cached tables, one folder of Parquet per rank."""
+"""Loads an input: reads each capture, or finds it in the cache, as one folder of Parquet tables per rank."""
 
 from __future__ import annotations
 
@@ -10,42 +10,43 @@ from pathlib import Path
 import duckdb
 
 from hermes.base.errors import Diagnostic, HermesError, InputError, TraceFormatError
-from hermes.base.message import renamed
-from hermes.base.say import say
+from hermes.base.message import with_texts_turned
 from hermes.model.files_seen import FilesSeen
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles import messages
-from hermes.profiles.at_once import apart
-from hermes.profiles.engines.engine import Engine, Given, Lost, Made, called
-from hermes.profiles.only_steps import keep_steps
-from hermes.profiles.opened import Opened, opened
-from hermes.profiles.read.by_role import RoleFolder, by_role
-from hermes.profiles.read.discover import Found, chosen, claimed, prepared, rank_notes, reader_of, unit_of
+from hermes.profiles.captures_overlap import ranks_apart_in_time
+from hermes.profiles.engines.engine import Engine, Given, LostRank, Made, call_of_rank
+from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.captures_by_role import RoleFolder, by_role
+from hermes.profiles.read.discover import FoundCapture, chosen, claimed, prepare_capture, rank_notes, reader_of, unit_of
 from hermes.profiles.read.files_seen import files_seen
-from hermes.profiles.read.service import write_service
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.source import Source
-from hermes.profiles.roles import RoleCapture, bounding, said_of
+from hermes.profiles.read.reader_interface import CaptureSource
+from hermes.profiles.read.service_profiler import write_service
+from hermes.profiles.read.table_sink import Sink, is_small
+from hermes.profiles.refuse_empty_input import nothing_left, refuse_empty
+from hermes.profiles.role_captures import RoleCapture, bounding, said_of
+from hermes.profiles.select_steps import keep_steps
+from hermes.profiles.unpack_profiles import UnpackedProfiles, unpack_profiles
 from hermes.store.cache import Cache, Entry, unwritable
-from hermes.store.files import Digests, Fingerprint, fingerprint, look, refuse_changed
-from hermes.store.index import State
+from hermes.store.file_index import State
+from hermes.store.input_files import Digests, Fingerprint, fingerprint, refuse_changed, regular_files
 from hermes.store.rank_data import RankData as RankData
-from hermes.store.remote import Mirror, is_url, mirror
-from hermes.store.unpacked import Unpacked, is_archive
+from hermes.store.remote import RemoteMirror, is_url, mirror
+from hermes.store.unpacked_archives import UnpackedArchive, is_archive
 from hermes.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """All ranks that could be read, in rank order, and everything that must be said of the input."""
+    """The loaded input: all ranks that could be read, in rank order, and the notes about the input."""
 
     paths: tuple[Path, ...]
     ranks: tuple[RankData, ...]
     notes: tuple[Diagnostic, ...]
     files: tuple[FilesSeen, ...] = ()
-    """All files of the input, by what became of them."""
+    """All files of the input, by what Hermes did with each file."""
     roles: tuple[RoleCapture, ...] = ()
-    """Captures of all roles of a job of reinforcement learning; `ranks` are those of the one that takes longest."""
+    """Captures of all roles of a reinforcement-learning job; `ranks` are the ranks of the role that takes longest."""
 
 
 def load(
@@ -59,12 +60,12 @@ def load(
     ranks: Collection[int] | None = None,
     steps: Collection[int] | None = None,
 ) -> Loaded:
-    """Read what is not in the cache yet; `digests` may have begun on the files. Raises `InputError` when no rank can be
-    read.
+    """Load the input: read captures that are not in the cache. Raises `InputError` if no rank could be read.
 
-    A path may be a URL that fsspec knows: its files are fetched by whoever reads them; archives are unpacked into the
-    cache. `engine` reads ranks that are not in the cache; `tell` is told when a capture must be exported by another
-    tool first. `ranks` are those to read, `steps` those to keep of each.
+    A path may be a URL that fsspec knows: the process that reads a capture fetches its files. Archives are unpacked
+    into the cache. `digests` may have begun on the files. `engine` reads ranks that are not in the cache. `tell` is
+    called when another tool must export a capture first. `ranks` are the ranks to read; `steps` are the steps to keep
+    of each rank.
     """
     if digests is None:
         with Digests() as own:
@@ -72,24 +73,24 @@ def load(
     urls = [path for path in paths if isinstance(path, str) and is_url(path)]
     local = [Path(path) for path in paths if path not in urls]
     mirrors = [mirror(url, cache.root) for url in urls]
-    here = opened(look(local), cache, _archives(mirrors), given=local)
+    here = unpack_profiles(regular_files(local), cache, _archives(mirrors), given=local)
     files = here.files
     if not files and not mirrors and not here.failed:
         raise InputError(
-            "there is no file in the folder",
+            messages.NO_FILE,
             where=", ".join(map(str, paths)),
-            lost="everything",
-            hint="give the folder that the profiler wrote",
+            lost=refusals.LOST_EVERYTHING,
+            hint=messages.DO_GIVE_WRITTEN,
         )
     sources, away, unfetched = _remote(mirrors, engine)
     sources = [*claimed(files), *sources]
     if not sources and (lost := [*here.failed, *unfetched]):
-        raise _nothing_left(lost) from lost[0]
+        raise nothing_left(lost) from lost[0]
 
-    def ready(some: Sequence[Found]) -> list[Found]:
-        return [prepared(one, cache.root, tell) for one in some]
+    def ready(some: Sequence[FoundCapture]) -> list[FoundCapture]:
+        return [prepare_capture(one, cache.root, tell) for one in some]
 
-    def reading(some: Sequence[Found]) -> tuple[RankData, ...]:
+    def reading(some: Sequence[FoundCapture]) -> tuple[RankData, ...]:
         return tuple(_all(ready(some), mirrors, cache, digests, engine, here)[0])
 
     try:
@@ -104,7 +105,7 @@ def load(
     found = [replace(one, steps=frozenset(steps or ())) for one in ready(found)]
     notes += [note for one in found for note in one.source.notes if note not in notes]
     read, failed = _all(found, mirrors, cache, digests, engine, here)
-    other_times, told = apart(read, {one.rank for one in found if one.assumed})
+    other_times, told = ranks_apart_in_time(read, {one.rank for one in found if one.assumed})
     if other_times:
         notes = [*(note for note in notes if note not in rank_notes(found)), *told]
         found = _renumbered([one for one in found if one.rank not in other_times])
@@ -112,14 +113,14 @@ def load(
         read, failed = _all(found, mirrors, cache, digests, engine, here)
     failed = [*here.failed, *unfetched, *failed]
     if not read:
-        raise _nothing_left(failed) from failed[0]
+        raise nothing_left(failed) from failed[0]
     notes += [
         *here.passed,
         *(note for one in here.folders for note in one.notes),
         *(_lost(error) for error in failed),
     ]
     notes = [_told(here.note(note), mirrors) for note in notes]
-    # The same note about every rank is one note.
+    # The same note about every rank becomes one note.
     said = dict.fromkeys([*notes, *(note for rank in read for note in rank.notes)])
     return Loaded(
         paths=(*local, *(one.root for one in mirrors)), ranks=tuple(read), notes=tuple(said), files=seen, roles=of_roles
@@ -127,9 +128,10 @@ def load(
 
 
 def _roles(
-    folders: Mapping[RoleFolder, Sequence[Source]], read: Callable[[Sequence[Found]], tuple[RankData, ...]]
-) -> tuple[tuple[RoleCapture, ...], Sequence[Source], list[Found]]:
-    """The captures of all roles, those of the role that takes longest, and what is read of all of them."""
+    folders: Mapping[RoleFolder, Sequence[CaptureSource]],
+    read: Callable[[Sequence[FoundCapture]], tuple[RankData, ...]],
+) -> tuple[tuple[RoleCapture, ...], Sequence[CaptureSource], list[FoundCapture]]:
+    """Return the captures of all roles, the sources of the role that takes longest, and every capture found in them."""
     found = {folder: chosen(own, [])[0] for folder, own in folders.items()}
     of_roles = tuple(RoleCapture(folder=folder, ranks=read(own)) for folder, own in found.items())
     main = folders[bounding(of_roles)] if of_roles else ()
@@ -137,15 +139,15 @@ def _roles(
 
 
 def _of_ranks(
-    found: list[Found], notes: list[Diagnostic], ranks: Collection[int] | None
-) -> tuple[list[Found], list[Diagnostic]]:
-    """Those of the ranks asked for, all without any; and the notes, with the ranks that were not collected."""
+    found: list[FoundCapture], notes: list[Diagnostic], ranks: Collection[int] | None
+) -> tuple[list[FoundCapture], list[Diagnostic]]:
+    """Return the captures of the wanted ranks (None: all), and the notes, which name missing ranks."""
     if ranks is None:
         return found, notes
     own = [one for one in found if one.rank in ranks]
     if not own:
         there = ", ".join(str(one.rank) for one in found[:20])
-        raise InputError("none of these ranks was collected", where="--ranks", hint=f"there are: {there}")
+        raise InputError(messages.NONE_OF_RANKS, where="--ranks", hint=messages.do_ranks(ranks=there))
     gone = set(ranks) - {one.rank for one in own}
     note = Diagnostic(
         level="degraded", message=messages.ranks_not_there(ranks=gone), where="--ranks", lost=messages.LOST_ASKED_RANKS
@@ -153,8 +155,8 @@ def _of_ranks(
     return own, [*notes, note] if gone else notes
 
 
-def _renumbered(found: Sequence[Found]) -> list[Found]:
-    """The captures, those of which nobody says the rank numbered from the lowest that is free."""
+def _renumbered(found: Sequence[FoundCapture]) -> list[FoundCapture]:
+    """The captures, with the lowest free rank numbers given to captures without a recorded rank."""
     used = {one.rank for one in found if not one.assumed}
     free = (number for number in range(len(found) + len(used)) if number not in used)
     return [replace(one, rank=next(free)) if one.assumed else one for one in found]
@@ -162,26 +164,28 @@ def _renumbered(found: Sequence[Found]) -> list[Found]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How to read one capture: its files, the key of its tables, and what it is fetched or was unpacked into."""
+    """How to read one capture: its files, the cache key of its tables, and where its files are fetched or unpacked."""
 
-    one: Found
+    one: FoundCapture
     key: str
     cache: Path
     states: tuple[tuple[Path, State], ...] = ()
-    mirror: Mirror | None = None
-    unpacked: Unpacked | None = None
+    mirror: RemoteMirror | None = None
+    unpacked: UnpackedArchive | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unit:
-    """Files at a URL that must be looked at together."""
+    """Files at one URL that must be searched for captures together."""
 
-    mirror: Mirror
+    mirror: RemoteMirror
     names: tuple[str, ...]
 
 
-def _remote(mirrors: Sequence[Mirror], engine: Engine | None) -> tuple[list[Source], list[Path], list[HermesError]]:
-    """The captures at the URLs, looked for where they are read; all files there, and what could not be fetched."""
+def _remote(
+    mirrors: Sequence[RemoteMirror], engine: Engine | None
+) -> tuple[list[CaptureSource], list[Path], list[HermesError]]:
+    """Return the captures found at the URLs, all files there, and the errors of files that could not be fetched."""
     units: dict[tuple[str, str], list[str]] = {}
     by_url = {one.url: one for one in mirrors}
     for one in mirrors:
@@ -195,13 +199,13 @@ def _remote(mirrors: Sequence[Mirror], engine: Engine | None) -> tuple[list[Sour
         for place, ((url, _), names) in enumerate(sorted(units.items()))
     }
     found = _mapped(engine, _captures, asked)
-    sources = [source for own in found.values() if not isinstance(own, Lost) for source in own]
-    lost = [own.error for own in found.values() if isinstance(own, Lost)]
+    sources = [source for own in found.values() if not isinstance(own, LostRank) for source in own]
+    lost = [own.error for own in found.values() if isinstance(own, LostRank)]
     return sources, [one.local(name) for one in mirrors for name in one.states], lost
 
 
-def _archives(mirrors: Sequence[Mirror]) -> dict[Path, str]:
-    """The archives that the URLs name themselves, fetched whole, and what to call each."""
+def _archives(mirrors: Sequence[RemoteMirror]) -> dict[Path, str]:
+    """Archives that the URLs name directly, fetched whole, with the name to show for each archive."""
     found = {}
     for one in mirrors:
         for path in one.fetch(name for name in one.states if not name and is_archive(one.root)):
@@ -209,27 +213,29 @@ def _archives(mirrors: Sequence[Mirror]) -> dict[Path, str]:
     return found
 
 
-def _captures(unit: _Unit) -> list[Source]:
+def _captures(unit: _Unit) -> list[CaptureSource]:
     return claimed(unit.mirror.fetch(unit.names))
 
 
 def _mapped(
     engine: Engine | None, function: Callable[[Given], Made], given: Mapping[int, Given]
-) -> dict[int, Made | Lost]:
+) -> dict[int, Made | LostRank]:
     return (
-        engine.map(function, given) if engine else {place: called(function, place, one) for place, one in given.items()}
+        engine.map(function, given)
+        if engine
+        else {place: call_of_rank(function, place, one) for place, one in given.items()}
     )
 
 
 def _all(
-    found: Sequence[Found],
-    mirrors: Sequence[Mirror],
+    found: Sequence[FoundCapture],
+    mirrors: Sequence[RemoteMirror],
     cache: Cache,
     digests: Digests,
     engine: Engine | None,
-    here: Opened,
+    here: UnpackedProfiles,
 ) -> tuple[list[RankData], list[HermesError]]:
-    """The tables of all ranks, read where they are not in the cache; and what hindered it, by rank."""
+    """Return the tables of all ranks, from the cache or read, and the errors of ranks that failed, by rank."""
     failed: dict[int, HermesError] = {}
     readings: dict[int, Reading] = {}
     for one in found:
@@ -239,12 +245,14 @@ def _all(
             failed[one.rank] = broken
     ranks = {rank: data for rank, reading in readings.items() if (data := _known(reading)) is not None}
     made = _mapped(engine, read_rank, {rank: reading for rank, reading in readings.items() if rank not in ranks})
-    failed |= {rank: one.error for rank, one in made.items() if isinstance(one, Lost)}
-    ranks |= {rank: one for rank, one in made.items() if not isinstance(one, Lost)}
+    failed |= {rank: one.error for rank, one in made.items() if isinstance(one, LostRank)}
+    ranks |= {rank: one for rank, one in made.items() if not isinstance(one, LostRank)}
     return [data for _, data in sorted(ranks.items())], [error for _, error in sorted(failed.items())]
 
 
-def _reading(one: Found, mirrors: Sequence[Mirror], cache: Cache, digests: Digests, here: Opened) -> Reading:
+def _reading(
+    one: FoundCapture, mirrors: Sequence[RemoteMirror], cache: Cache, digests: Digests, here: UnpackedProfiles
+) -> Reading:
     reader = reader_of(one.source)
     only = str(sorted(one.steps)) if one.steps else ""
     salt = (reader.name, str(reader.version), _SCHEMA, __version__, str(one.rank), one.source.capture, only)
@@ -280,7 +288,7 @@ def _known(reading: Reading) -> RankData | None:
 
 
 def read_rank(reading: Reading) -> RankData:
-    """The tables of one capture, read unless they are in the cache; its files are fetched unless they lie here."""
+    """The tables of one capture: from the cache, or read from its files, which are fetched first if they are remote."""
     known = _known(reading)
     if known is not None:
         return known
@@ -288,9 +296,9 @@ def read_rank(reading: Reading) -> RankData:
     if there is not None:
         there.fetch(map(there.name_of, one.files))
     with cache.making() as folder:
-        sink = Sink(folder, one.rank)
+        sink = Sink(folder, one.rank, small=is_small(one.files))
         _read(one, sink, cache)
-        _refuse_empty(one, sink)
+        refuse_empty(one, sink)
         if one.steps:
             keep_steps(sink, one.steps)
         refuse_changed(Fingerprint(digest=reading.key, states=reading.states))
@@ -302,34 +310,37 @@ def read_rank(reading: Reading) -> RankData:
 
 
 def present(data: RankData) -> RankData:
-    """The tables of a rank on this machine: read again where another one had read them."""
+    """The tables of a rank on this machine; a rank that another machine had read is read again here."""
     return read_rank(data.reading) if isinstance(data.reading, Reading) and not data.folder.exists() else data
 
 
-def _named(text: str, mirrors: Sequence[Mirror]) -> str:
+def _named(text: str, mirrors: Sequence[RemoteMirror]) -> str:
     for there in mirrors:
         text = there.told(text)
     return text
 
 
-def _told(note: Diagnostic, mirrors: Sequence[Mirror | Unpacked]) -> Diagnostic:
+def _told(note: Diagnostic, mirrors: Sequence[RemoteMirror | UnpackedArchive]) -> Diagnostic:
     for there in mirrors:
-        note = replace(note, message=renamed(note.message, there.told), where=there.told(note.where))
+        note = replace(note, message=with_texts_turned(note.message, there.told), where=there.told(note.where))
     return note
 
 
-def _read(one: Found, sink: Sink, cache: Cache) -> None:
+def _read(one: FoundCapture, sink: Sink, cache: Cache) -> None:
     try:
         reader_of(one.source).read(one.source, one.rank, sink)
         _read_service(one, sink)
         sink.fill()
-    except (duckdb.IOException, duckdb.OutOfMemoryException) as refused:
-        # DuckDB writes to the cache alone, and spills there what memory does not hold.
+    except duckdb.OutOfMemoryException as refused:
+        where, lost, hint = str(one.source.files[0]), messages.LOST_THIS_RANK, messages.DO_FEWER_STEPS
+        raise InputError(messages.MEMORY_SHORT, where=where, lost=lost, hint=hint) from refused
+    except duckdb.IOException as refused:
+        # DuckDB writes only to the cache folder, and spills data to it that do not fit in memory.
         raise unwritable(cache.root, str(refused).splitlines()[0][:160]) from refused
 
 
-def _read_service(one: Found, sink: Sink) -> None:
-    """What a service's profiler wrote beside a capture; that none of it can be read takes nothing from the capture."""
+def _read_service(one: FoundCapture, sink: Sink) -> None:
+    """Read the files that a service's profiler wrote beside a capture; an unreadable file gives a note."""
     if not one.service:
         return
     try:
@@ -338,19 +349,7 @@ def _read_service(one: Found, sink: Sink) -> None:
         sink.note("degraded", broken.what, where=broken.where, lost=broken.lost, hint=broken.hint)
 
 
-def _refuse_empty(one: Found, sink: Sink) -> None:
-    """A capture whose files could be opened but hold no row says nothing: that is no report."""
-    if not any(sink.rows(name) for name in TABLES if name not in ("rank", "setting", "group", "stack")):
-        said = "; ".join(dict.fromkeys(say(note.message) for note in sink.notes if note.level == "degraded"))
-        raise InputError(
-            f"there is nothing in the capture{f' ({said})' if said else ''}",
-            where=", ".join(map(str, one.source.files[:4])),
-            lost="this capture",
-            hint="was the job killed while the profiler was writing? Profile again, or copy the whole folder again",
-        )
-
-
-def _manifest(one: Found, sink: Sink) -> Mapping[str, object]:
+def _manifest(one: FoundCapture, sink: Sink) -> Mapping[str, object]:
     return {
         "root": str(one.source.root),
         "format": one.source.format,
@@ -374,17 +373,11 @@ _SCHEMA = _schema_digest()
 
 
 def without(loaded: Loaded, lost: Mapping[int, HermesError]) -> Loaded:
-    """The same without ranks that were lost later on, each named; raises `InputError` when none is left."""
+    """The loaded input without ranks that were lost later, each noted; raises `InputError` if none is left."""
     ranks = tuple(rank for rank in loaded.ranks if rank.rank not in lost)
     if not ranks:
-        raise _nothing_left(list(lost.values()))
+        raise nothing_left(list(lost.values()))
     return replace(loaded, ranks=ranks, notes=(*loaded.notes, *(_lost(one) for one in lost.values())))
-
-
-def _nothing_left(failed: Sequence[HermesError]) -> InputError:
-    first = failed[0]
-    more = f" (and {len(failed) - 1} more like it)" if len(failed) > 1 else ""
-    return InputError(f"{first.what}{more}", where=first.where, lost=first.lost, hint=first.hint)
 
 
 def _lost(error: HermesError) -> Diagnostic:

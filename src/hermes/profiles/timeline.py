@@ -1,4 +1,4 @@
-"""The timeline of an input: every rank's rows as tracks on one clock, with what the analysis found beside them."""
+"""Builds the timeline that `hermes export` writes: all ranks as tracks on one clock, with the findings beside them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ import polars as pl
 from hermes.base.errors import InputError
 from hermes.base.message import Message
 from hermes.base.say import say
-from hermes.base.units import whole
+from hermes.base.units import whole_number
 from hermes.model.path_measures import PathStretch, StepFree, StepPath
 from hermes.model.report import Report
+from hermes.model.step_measures import ClockOffset
 from hermes.model.tables import RUNTIME_KINDS
-from hermes.model.tables.collective import synchronising
+from hermes.model.tables.collective_keys import synchronising
 from hermes.model.timeline import ANALYSIS, FINDINGS, Curve, Lane
 from hermes.profiles import messages
 from hermes.profiles.load import Loaded, RankData
-from hermes.profiles.measure.communication.arrivals import identified
+from hermes.profiles.measure.communication.last_arrivals import identified_operations
 from hermes.profiles.pipeline.analyze import analyze
 
 ALL_STRETCHES = 1_000_000
 _HOST, _DEVICE, _COMM, _COUNTERS = "host", "device", "communication", "counters"
-# Numbers of arrows: launches below, collectives above.
+# Number ranges of arrows: launches have the lower numbers, collectives the upper ones.
 _RANKS_APART, _COLLECTIVES = 1 << 40, 1 << 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """Which part of an input is wanted; None is all. `window_ns` counts from the first event of all ranks."""
+class TimelineCut:
+    """The part of an input to show; None means all. `window_ns` counts from the first event of all ranks."""
 
     ranks: frozenset[int] | None = None
     steps: frozenset[int] | None = None
@@ -38,26 +39,29 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """Tracks in the order to be shown. `first_ns` is the moment from which windows count, on the common clock."""
+    """The tracks of a timeline, in display order.
+
+    `first_ns` is the moment on the common clock from which windows count.
+    """
 
     lanes: tuple[Lane, ...]
     curves: tuple[Curve, ...]
     first_ns: int
     lacks: tuple[Message, ...] = ()
-    """What was asked for and is not in the input."""
+    """Messages about ranks, steps or windows that were asked for and are not in the input."""
 
 
-def timeline(loaded: Loaded, cut: Cut, report: Report | None = None) -> Timeline:
-    """The tracks of the ranks, steps and window asked for; raises `InputError` when there are none such.
+def timeline(loaded: Loaded, cut: TimelineCut, report: Report | None = None) -> Timeline:
+    """The tracks of the selected ranks, steps and window; raises `InputError` if the selection is empty.
 
-    `report` is the analysis with `ALL_STRETCHES`, by one who has it already.
+    `report` is the analysis with `ALL_STRETCHES`, if the caller has it already.
     """
     report = report or analyze(loaded, stretches=ALL_STRETCHES)
-    offsets = {clock.rank: clock.offset_ns for clock in report.clocks}
+    offsets = {clock.rank: clock.offset_ns for clock in report.rows(ClockOffset)}
     ranks = [rank for rank in loaded.ranks if cut.ranks is None or rank.rank in cut.ranks]
     if not ranks:
         have = ", ".join(str(rank.rank) for rank in loaded.ranks[:16])
-        raise InputError("none of these ranks was collected", where="--ranks", hint=f"there are {have}")
+        raise InputError(messages.NONE_OF_RANKS, where="--ranks", hint=messages.do_have_ranks(ranks=have))
     first = first_moment(loaded, report)
     spans = _spans(report, cut, first, offsets)
     lanes: list[Lane] = []
@@ -68,9 +72,7 @@ def timeline(loaded: Loaded, cut: Cut, report: Report | None = None) -> Timeline
         curves += _curves(view)
     lanes = [lane for lane in lanes if lane.rows.height]
     if not lanes:
-        raise InputError(
-            "nothing lies in the part that was asked for", where="--steps or --window", hint="ask for more"
-        )
+        raise InputError(messages.NOTHING_IN_PART, where="--steps or --window", hint=messages.DO_ASK_FOR_MORE)
     lacks: list[Message] = []
     if gone := set(cut.ranks or ()) - {rank.rank for rank in ranks}:
         lacks.append(messages.ranks_not_there(ranks=gone))
@@ -85,25 +87,27 @@ def timeline(loaded: Loaded, cut: Cut, report: Report | None = None) -> Timeline
 
 
 def first_moment(loaded: Loaded, report: Report) -> int:
-    """The first moment of all ranks, on the common clock: windows count from it."""
-    offsets = {clock.rank: clock.offset_ns for clock in report.clocks}
+    """The first moment of all ranks, in ns on the common clock: windows count from it."""
+    offsets = {clock.rank: clock.offset_ns for clock in report.rows(ClockOffset)}
     return min((_first(rank) + offsets.get(rank.rank, 0) for rank in loaded.ranks), default=0)
 
 
 def _first(rank: RankData) -> int:
-    """The first moment of a rank, on its own clock."""
+    """The first moment of a rank, in ns on its own clock."""
     starts = [rank.table(name, "start_ns")["start_ns"].min() for name in ("step", "kernel", "host_op")]
     return min((int(start) for start in starts if isinstance(start, int)), default=0)
 
 
 def _spans(
-    report: Report, cut: Cut, first_ns: int, offsets: dict[int, int]
+    report: Report, cut: TimelineCut, first_ns: int, offsets: dict[int, int]
 ) -> dict[int, tuple[int | None, int | None]]:
-    """For each rank the stretch that is wanted, on its own clock."""
+    """For each rank the wanted time range, in ns on its own clock."""
     if cut.steps is not None and not cut.steps & {split.step for split in report.steps}:
         have = sorted({split.step for split in report.steps if split.step is not None})
-        told = f"steps {have[0]} to {have[-1]} were captured" if have else "no step is marked in this capture"
-        raise InputError("none of these steps was captured", where="--steps", hint=told)
+        told = messages.DO_NO_STEP_MARKED
+        if have:
+            told = messages.do_steps_from_to(first=str(have[0]), last=str(have[-1]))
+        raise InputError(messages.NONE_OF_STEPS, where="--steps", hint=told)
     found: dict[int, tuple[int | None, int | None]] = {}
     for rank in {split.rank for split in report.steps}:
         begin: int | None = None
@@ -121,7 +125,7 @@ def _spans(
 
 
 class _View:
-    """The rows of one rank in a stretch of its time, moved to the common clock."""
+    """The rows of one rank in a time range, moved to the common clock."""
 
     def __init__(self, data: RankData, offset_ns: int, span: tuple[int | None, int | None]) -> None:
         self.rank = data.rank
@@ -130,7 +134,7 @@ class _View:
         self._data = data
 
     def rows(self, table: str, *columns: str) -> pl.DataFrame:
-        """Rows of a table that reach into the stretch; `start_ns` on the common clock."""
+        """Rows of a table that overlap the time range; `start_ns` is on the common clock."""
         wanted = ["start_ns", "dur_ns", *columns]
         if self.begin is None or self.end is None:
             found = self._data.table(table, *wanted)
@@ -139,11 +143,11 @@ class _View:
         return found.with_columns(pl.col("start_ns") + self.offset_ns)
 
     def whole(self, table: str) -> pl.DataFrame:
-        """A table that has no times."""
+        """All rows of a table that has no times."""
         return self._data.table(table)
 
     def samples(self, table: str, *columns: str) -> pl.DataFrame:
-        """Samples in the stretch; `ts_ns` on the common clock."""
+        """Samples of a table in the time range; `ts_ns` is on the common clock."""
         found = self._data.table(table, "ts_ns", *columns)
         if self.begin is not None and self.end is not None:
             found = found.filter(pl.col("ts_ns").is_between(self.begin, self.end))
@@ -151,19 +155,19 @@ class _View:
 
 
 def _lanes(view: _View, folder: str, rows: pl.DataFrame, by: str) -> Iterator[Lane]:
-    """A track for each value of a column of names, in the order of the names."""
+    """One track for each value of a column of names, in the order of the names."""
     for (name,), own in sorted(rows.partition_by(by, as_dict=True).items(), key=lambda pair: _natural(str(pair[0][0]))):
         yield Lane(rank=view.rank, folder=folder, name=str(name), rows=own.drop(by))
 
 
 def _natural(name: str) -> tuple[str, int, str]:
     head = name.rstrip("0123456789")
-    number = whole(name[len(head) :])
+    number = whole_number(name[len(head) :])
     return head, -1 if number is None else number, name
 
 
 def _host(view: _View) -> Iterator[Lane]:
-    """Steps, host threads and collections."""
+    """Tracks of the host: steps, host threads and garbage collections."""
     rows = view.rows("host_op", "name", "kind", "tid", "correlation", "shapes", "dtypes")
     steps = rows.filter(pl.col("kind") == "step").select("start_ns", "dur_ns", "name").unique()
     yield Lane(rank=view.rank, folder=_HOST, name="steps", rows=steps)
@@ -173,7 +177,7 @@ def _host(view: _View) -> Iterator[Lane]:
         pl.when(calls).then(pl.col("correlation") + view.rank * _RANKS_APART).alias("leaves"),
         _detail("shapes", "dtypes"),
     )
-    # One call of each launch: the innermost is the one that ends first.
+    # Draw an arrow from one call of each launch: the innermost call ends first.
     ends = (pl.col("start_ns") + pl.col("dur_ns")).rank("ordinal").over("leaves")
     rows = rows.with_columns(pl.when(ends == 1).then("leaves").alias("leaves"))
     wanted = ["start_ns", "dur_ns", "name", "detail", "leaves", "lane"]
@@ -183,10 +187,10 @@ def _host(view: _View) -> Iterator[Lane]:
 
 
 def _device(view: _View) -> Iterator[Lane]:
-    """Streams, with an arrow from each launch."""
+    """One track for each device stream, with an arrow from each launch."""
     rows = view.rows("kernel", "name", "stream", "correlation", "input_shapes", "input_dtypes", "type", "component")
     if view.rows("comm_task").height:
-        # The parts of an operation run side by side on many planes, and are shown there.
+        # Parts of a collective run side by side on many planes, and are shown on the tracks of the planes.
         rows = rows.filter(pl.col("component") != "comm")
     rows = rows.with_columns(
         pl.format("stream {}", pl.col("stream").cast(pl.String).fill_null("unknown")).alias("lane"),
@@ -199,9 +203,9 @@ def _device(view: _View) -> Iterator[Lane]:
 
 
 def _comm(view: _View) -> Iterator[Lane]:
-    """Operations by group, and below them the transfers and waits of each plane."""
+    """Tracks of collectives by group, and below them the transfers and waits of each plane."""
     rows = view.rows("comm_op", "comm_id", "name", "op", "group", "sequence", "peer", "bytes")
-    whole = identified(view.rank, rows, view.whole("group"))
+    whole = identified_operations(view.rank, rows, view.whole("group"))
     met = synchronising(whole).select("comm_id", pl.format("{} {}", "group", "key").alias("meeting"))
     rows = rows.join(met, on="comm_id", how="left", maintain_order="left")
     rows = rows.with_columns(
@@ -227,7 +231,7 @@ def _detail(*columns: str) -> pl.Expr:
 
 
 def _curves(view: _View) -> Iterator[Curve]:
-    """Counters, and the memory of each allocator."""
+    """Curves of counters, and of the memory of each allocator."""
     rows = view.samples("counter", "source", "name", "series", "value")
     for (source, name, series), own in sorted(rows.partition_by("source", "name", "series", as_dict=True).items()):
         yield Curve(
@@ -244,7 +248,7 @@ def _curves(view: _View) -> Iterator[Curve]:
 
 
 def _found(report: Report, view: _View) -> Iterator[Lane]:
-    """What the analysis says, as tracks: windows of steps, findings, critical paths, reasons of free time."""
+    """Tracks of the analysis: windows of steps, findings, critical paths, reasons of free time."""
     windows = [
         (split.start_ns, split.window_ns, "capture" if split.step is None else f"step {split.step}", split.window_kind)
         for split in report.steps
@@ -281,7 +285,7 @@ def _titled(row: PathStretch) -> str:
 
 
 def _listed(view: _View, name: str, listed: Iterable[tuple[int, int, str, str]]) -> Lane:
-    """A track of slices that are given one by one."""
+    """One track made from a list of slices (start and duration in ns, title, detail)."""
     inside = [
         (start + view.offset_ns, dur, title, detail)
         for start, dur, title, detail in listed
@@ -292,7 +296,7 @@ def _listed(view: _View, name: str, listed: Iterable[tuple[int, int, str, str]])
 
 
 def _with_meetings(lanes: Sequence[Lane]) -> Iterator[Lane]:
-    """Arrows of collectives: from the rank that arrived last to all others."""
+    """Arrows of collectives: from the rank that arrived last to all other ranks."""
     met = [
         lane.rows.select("meeting", "start_ns", pl.lit(lane.rank, dtype=pl.Int64).alias("rank"))
         for lane in lanes

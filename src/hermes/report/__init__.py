@@ -1,1 +1,1 @@
-"""Draws a report as text, HTML or JSON; computes nothing but the layout."""
+"""Draws a report as text, HTML, JSON or a spreadsheet; this package lays out results and computes none."""

@@ -1,24 +1,24 @@
-"""The report's charts as whole-number geometry: stacked bars by step, small multiples by rank."""
+"""Computes the report's charts as whole-number geometry: stacked bars by step, small charts by rank."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
 from hermes.model.report import Coverage, Report
+from hermes.model.step_measures import StepSplit
 from hermes.report.format import NOT_MEASURED, counted, duration, ranks, share
-from hermes.report.shape import (
+from hermes.report.report_rows import (
     COMPONENTS,
     PATH_KEYS,
     WINDOW_KINDS,
     extremes,
-    parts,
     path_components,
     path_part,
     path_title,
-    place,
+    place_of_row,
+    step_components,
     typical,
 )
 
@@ -45,7 +45,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepBar:
-    """One row of the split; no segments when not measured. `extent` is the window on the common scale."""
+    """The bar of one step or rank; without segments if not measured. `extent` is the window on the common scale."""
 
     label: str
     window: str
@@ -53,18 +53,18 @@ class StepBar:
     extent: int
     segments: tuple[Segment, ...]
     parts: tuple[Segment, ...] = ()
-    """What is written beside the bar, where that is finer than its segments."""
+    """The parts written beside the bar, if they are finer than its segments."""
 
     @property
     def spoken(self) -> str:
-        """The bar in words."""
+        """The bar described in words, for screen readers."""
         split = ", ".join(f"{part.name} {part.text} {part.share}".rstrip() for part in self.segments)
         return f"{self.label}: {self.window}; {split or f'split {NOT_MEASURED}'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepChart:
-    """The stacked bars on one scale, from 0 to `longest`; `about` says which steps these are."""
+    """The stacked bars on one scale, from 0 to `longest`; `about` says which steps the bars show."""
 
     bars: tuple[StepBar, ...]
     longest: str
@@ -74,7 +74,7 @@ class StepChart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One rank, or a few neighbouring ranks, in a small multiple; `height` None: nothing known."""
+    """A column of a small chart: one rank, or a few neighbouring ranks; `height` is None if nothing is known."""
 
     slot: int
     height: int | None
@@ -97,7 +97,7 @@ class RankChart:
 
 
 def step_chart(report: Report) -> StepChart:
-    """All steps when they are few, else each rank's median step, else the slowest to the fastest rank."""
+    """The bars of all steps if few, else of each rank's median step, else from the slowest to the fastest rank."""
     rows, about = _chosen(report.steps)
     longest = max((row.window_ns for _, row in rows), default=0)
     kinds = [words for kind, words in WINDOW_KINDS if any(row.window_kind == kind for _, row in rows)]
@@ -110,7 +110,7 @@ def step_chart(report: Report) -> StepChart:
 
 
 def path_chart(report: Report) -> StepChart:
-    """The slowest rank's critical path, and that before its window: what each component takes, not when."""
+    """The bars of the slowest rank's critical path, in the window and before it: the time of each component."""
     chosen = [path for path in report.paths[:2] if path is report.paths[0] or path.stretch == "preparing"]
     longest = max((path.window_ns for path in chosen), default=0)
     return StepChart(
@@ -134,7 +134,7 @@ def _path_bar(path: StepPath, longest: int) -> StepBar:
 
 
 def _path_parts(path: StepPath) -> Iterator[Segment]:
-    """The parts of a path by rank and reason, those too small to see together."""
+    """The parts of a critical path by rank and reason; parts too small to see are added up."""
     shown = [part for part in path.parts if part.ns >= path.window_ns // 100][:_PATH_PARTS]
     for part in shown:
         yield Segment(
@@ -154,7 +154,7 @@ def _path_parts(path: StepPath) -> Iterator[Segment]:
 
 
 def _segments(parts: Sequence[tuple[str, str, int]], window_ns: int, longest: int) -> Iterator[Segment]:
-    """Parts of a bar, by key, name and length, one after the other on the scale of `longest`."""
+    """Segments of a bar from parts (key, name, length), one after the other on the scale of `longest`."""
     done = 0
     for kind, name, ns in parts:
         start = WIDTH * done // longest if longest else 0
@@ -166,17 +166,17 @@ def _segments(parts: Sequence[tuple[str, str, int]], window_ns: int, longest: in
 
 def _chosen(steps: Sequence[StepSplit]) -> tuple[list[tuple[str, StepSplit]], str]:
     if len(steps) <= _STEP_ROWS:
-        return [(place(row.rank, row.step), row) for row in steps], "Every step that was captured."
+        return [(place_of_row(row.rank, row.step), row) for row in steps], "Every step that was captured."
     chosen = typical(steps)
     of = f"of {counted(len(steps), 'step')} on {counted(len(chosen), 'rank')}"
     if len(chosen) <= _RANK_ROWS:
-        return [(place(row.rank, row.step), row) for row in chosen], f"Each rank's median step {of}."
-    rows = [(f"{word}: {place(row.rank, row.step)}", row) for word, row in extremes(chosen)]
+        return [(place_of_row(row.rank, row.step), row) for row in chosen], f"Each rank's median step {of}."
+    rows = [(f"{word}: {place_of_row(row.rank, row.step)}", row) for word, row in extremes(chosen)]
     return rows, f"The slowest, the median and the fastest rank by each rank's median step, {of}."
 
 
 def _bar(label: str, row: StepSplit, longest: int) -> StepBar:
-    measured = parts(row)
+    measured = step_components(row)
     named = [(*component, ns) for component, ns in zip(COMPONENTS, measured or (), strict=measured is not None)]
     return StepBar(
         label=label,
@@ -197,7 +197,7 @@ _MEASURES: tuple[tuple[str, str, Callable[[StepSplit], int | None]], ...] = (
 
 
 def rank_charts(report: Report) -> tuple[RankChart, ...]:
-    """A chart for each measure over the ranks' median steps; none for a job of one rank or without steps."""
+    """A chart for each measure over the ranks' median steps; empty for a job of one rank or without steps."""
     chosen = typical(report.steps)
     slots = _slots(report.coverage, [row.rank for row in chosen])
     if not chosen or len(slots) < 2:
@@ -207,7 +207,7 @@ def rank_charts(report: Report) -> tuple[RankChart, ...]:
 
 
 def _slots(coverage: Coverage, seen: Sequence[int]) -> list[range]:
-    """The ranks that share a column, at most `SLOTS` columns; ranks not collected keep their place."""
+    """The ranks that share a column, in at most `SLOTS` columns; ranks without a capture keep their place."""
     end = coverage.ranks_expected
     if end is None or not all(0 <= rank < end for rank in seen):
         return _neighbours(seen)
@@ -216,7 +216,7 @@ def _slots(coverage: Coverage, seen: Sequence[int]) -> list[range]:
 
 
 def _neighbours(seen: Sequence[int]) -> list[range]:
-    """Columns over the ranks that were seen alone, for when it is not known how many there should be."""
+    """The columns over the captured ranks alone, for a job whose number of ranks is not known."""
     width = -(-len(seen) // SLOTS) or 1
     groups = [seen[at : at + width] for at in range(0, len(seen), width)]
     return [range(group[0], group[-1] + 1) for group in groups]

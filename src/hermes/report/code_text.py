@@ -1,4 +1,4 @@
-"""What the terminal says of a function of the user's."""
+"""Describes functions of the user's code on the terminal: their time and calls in a step."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NOTABLE = 0.2
 
 
 def code_order(rows: Iterable[CodeLine]) -> list[CodeLine]:
-    """The functions, those first that take most."""
+    """The functions of the user's code, those with the most time first."""
     return sorted(rows, key=lambda row: (-row.spent_ns, row.place))
 
 
 def code_words(row: CodeLine) -> str:
-    """``train.py:24 `mel_filterbank`  Python 20.8 ms; 32 calls a step in train.py:31 `main` ``."""
+    """A function in a line: ``train.py:24 `mel_filterbank`  Python 20.8 ms; 32 calls a step in train.py:31 `main``."""
     whole = max(row.spent_ns, 1)
     parts = [(ns, word) for name, word in _PARTS if (ns := getattr(row, name)) >= _NOTABLE * whole]
     said = ", ".join(f"{word} {duration(ns)}" for ns, word in sorted(parts, reverse=True))

@@ -1,20 +1,22 @@
-"""What a terminal says of communication and structure: only what is a notable share of the step."""
+"""Describes communication and pipeline structure on the terminal: only times that are a notable share of the step."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.model.comm_measures import GroupKind, LinkPair, SlowRank, Stall
 from hermes.model.report import Report
+from hermes.model.structure_measures import Pipeline
 from hermes.report.format import counted, duration, fraction, number
-from hermes.report.shape import typical
+from hermes.report.report_rows import typical
 
 NOTABLE = 0.05
-"""Of the step: the limit of TraceLens and of rule COM001 for exposed communication."""
+"""The share of the step from which communication is shown: the limit of TraceLens and of rule COM001."""
 _SURE = 0.05
 
 
 def notable(report: Report) -> tuple[str, ...]:
-    """Sentences about what takes at least a twentieth of the longest typical step, the whole first."""
+    """Sentences about communication that takes at least a twentieth of the longest typical step, the total first."""
     window = max((split.window_ns for split in typical(report.steps)), default=0)
     if not window:
         return ()
@@ -24,7 +26,7 @@ def notable(report: Report) -> tuple[str, ...]:
 
 
 def _whole(report: Report, least: float) -> Iterator[str]:
-    for kind in report.communication.kinds[:2]:
+    for kind in report.rows(GroupKind)[:2]:
         if kind.wait_ns is None or kind.elapse_ns - (kind.hidden_ns or 0) < least * kind.ranks:
             continue
         said = [f"{kind.op} of {kind.kind}: {fraction(kind.wait_ns / kind.elapse_ns)} waiting for the last member"]
@@ -36,7 +38,7 @@ def _whole(report: Report, least: float) -> Iterator[str]:
 
 
 def _ranks(report: Report, least: float) -> Iterator[str]:
-    for slow in report.communication.slow_ranks[:2]:
+    for slow in report.rows(SlowRank)[:2]:
         if slow.held_ns >= max(least, 2 * slow.own_wait_ns):
             missing = "" if slow.collected else ", which was not collected"
             chance = "" if slow.chance <= _SURE else "; too few steps to rule out chance"
@@ -47,13 +49,13 @@ def _ranks(report: Report, least: float) -> Iterator[str]:
 
 
 def _links(report: Report, least: float) -> Iterator[str]:
-    for link in report.communication.links[:2]:
+    for link in report.rows(LinkPair)[:2]:
         if (link.excess_ns or 0) >= least and link.p_value is not None and link.p_value <= _SURE:
             yield (
                 f"link {link.rank} to {link.peer} ({link.transport}): {number(link.gb_per_s)} GB/s, "
                 f"{number(link.ratio)} times the time of its peers"
             )
-    for stall in report.communication.stalls[:2]:
+    for stall in report.rows(Stall)[:2]:
         if stall.excess_ns >= least:
             who = "" if stall.rank is None else f" of rank {stall.rank}"
             share = f"{stall.stalled} of {stall.counted} transfers{who} ({stall.what})"
@@ -61,7 +63,7 @@ def _links(report: Report, least: float) -> Iterator[str]:
 
 
 def _pipeline(report: Report) -> Iterator[str]:
-    line = report.structure.pipeline
+    line = report.rows(Pipeline).only
     if line is not None and (line.bubble_share or 0) >= NOTABLE:
         known = "" if line.structural_share is None else f", {fraction(line.structural_share)} by its schedule alone"
         uneven = (
@@ -72,8 +74,8 @@ def _pipeline(report: Report) -> Iterator[str]:
 
 
 def pipeline_sentence(report: Report) -> str:
-    """What the stages amount to, in one or two sentences; empty without a pipeline."""
-    line = report.structure.pipeline
+    """One or two sentences about the pipeline's stages, their bubble and imbalance; empty without a pipeline."""
+    line = report.rows(Pipeline).only
     if line is None:
         return ""
     said = [f"{len(line.stages)} stages, by {line.source}"]

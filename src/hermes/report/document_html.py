@@ -1,4 +1,4 @@
-"""A document as one HTML file that needs no network: whole without its script, which sorts and filters its tables."""
+"""Writes a document as one HTML file that needs no network; its script only sorts and filters tables."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import cache
 from jinja2 import Template
 from markupsafe import Markup
 
-from hermes.model.document import Code, Document, Node, Table, Tree
-from hermes.report import components, palette
-from hermes.report.cells import LIMIT
+from hermes.model.document import CodeText, Document, Table, Tree, TreeNode
+from hermes.report import palette, shared_assets
 from hermes.report.document_cells import table_of
 from hermes.report.html import asset, environment, policy
-from hermes.report.inlined import ESCAPED, table_data
-from hermes.report.told import teller
+from hermes.report.inline_json import ESCAPED, table_data
+from hermes.report.localized_texts import teller
+from hermes.report.table_cells import LIMIT
 from hermes.version import __version__
 
 _TEMPLATE = "document.html.j2"
@@ -23,13 +23,13 @@ _LINES = 4_000
 
 
 def document_html(document: Document, language: str = "en") -> str:
-    """The page, in English (`en`) or Chinese (`zh`). Every text of the document is escaped."""
-    css = Markup(palette.style() + components.style() + asset("report.css"))
-    script = Markup(components.script("document.js"))
+    """The HTML page of a document, in English (`en`) or Chinese (`zh`). Every text of the document is escaped."""
+    css = Markup(palette.style() + shared_assets.style() + asset("report.css"))
+    script = Markup(shared_assets.script("document.js"))
     tell = teller(language)
     tables = {one.key: table_of(one, tell) for one in document.parts if isinstance(one, Table) and one.rows}
     held = {
-        "language": language, "words": components.words(language, "document.js"), "written": LIMIT, "charts": {},
+        "language": language, "words": shared_assets.words(language, "document.js"), "written": LIMIT, "charts": {},
         "tables": {key: table_data(one, str, str, language) for key, one in tables.items()}, "document": {},
     }  # fmt: skip
     data = json.dumps(held, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(ESCAPED)
@@ -43,20 +43,20 @@ def document_html(document: Document, language: str = "en") -> str:
 
 @cache
 def template() -> Template:
-    """The compiled template."""
+    """The compiled Jinja2 template of the page."""
     return environment().get_template(_TEMPLATE)
 
 
-def _kind(part: Table | Tree | Code) -> str:
+def _kind(part: Table | Tree | CodeText) -> str:
     return "table" if isinstance(part, Table) else "tree" if isinstance(part, Tree) else "code"
 
 
-def _code_lines(part: Code) -> list[tuple[str, str]]:
-    """The lines with what each is in a diff."""
+def _code_lines(part: CodeText) -> list[tuple[str, str]]:
+    """The lines of a code block, each with its role in a diff."""
     marks = {"+": "plus", "-": "minus", "@": "hunk"} if part.diff else {}
     return [(line, marks.get(line[:1], "")) for line in part.text.splitlines()[:_LINES]]
 
 
-def _open_at(node: Node, depth: int, marked: tuple[str, ...]) -> bool:
-    """Whether a node stands open: the first level, and those on the way to the marked one."""
+def _open_at(node: TreeNode, depth: int, marked: tuple[str, ...]) -> bool:
+    """Whether a tree node is shown open: the nodes of the first level, and those on the path to the marked node."""
     return depth == 0 or marked[:1] == (node.name,)

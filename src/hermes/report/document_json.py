@@ -1,4 +1,4 @@
-"""A document as JSON values: the envelope that every document shares, then its own facts, tables, trees and code."""
+"""Writes a document as JSON: the envelope that all documents share, then facts, tables, trees and code."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from hermes.base.errors import Diagnostic
 from hermes.base.message import Message, Word
 from hermes.model.declare import Kind
-from hermes.model.document import Code, Column, Document, Node, Source, Table
+from hermes.model.document import CodeText, Column, Document, DocumentInput, Table, TreeNode
 from hermes.model.finding import Finding
 from hermes.report.findings_json import finding_document, text_document
 from hermes.report.json_lines import dumps
-from hermes.report.json_values import clear, finite, ms, plain, text_of
+from hermes.report.json_values import clear_json_values, finite, ms, plain_value, text_of
 from hermes.version import __version__
 
 
 def envelope(
     schema: str, *, inputs: Sequence[Mapping[str, object]], coverage: Mapping[str, object], findings: Sequence[Finding]
 ) -> dict[str, object]:
-    """What every document begins with, in its order."""
+    """The values with which every document begins, in their order."""
     return {
         "schema": schema,
         "tool": {"name": "hermes", "version": text_of(__version__)},
@@ -30,14 +30,14 @@ def envelope(
 
 
 def coverage_of(notes: Sequence[Diagnostic]) -> dict[str, object]:
-    """What could not be seen, where no more than notes say so."""
-    return {"diagnostics": [clear(note.document()) for note in notes]}
+    """The coverage block of a document whose only missing data is described by notes."""
+    return {"diagnostics": [clear_json_values(note.document()) for note in notes]}
 
 
 def document_values(document: Document) -> dict[str, object]:
     """The document as JSON values: milliseconds give back the nanosecond by `round(ms * 1e6)`, None is null.
 
-    Raises `ValueError` where two of its parts have one name.
+    Raises `ValueError` if two parts of the document have the same name.
     """
     made = envelope(
         document.schema, inputs=[_source(one) for one in document.inputs], coverage=coverage_of(document.coverage),
@@ -49,12 +49,15 @@ def document_values(document: Document) -> dict[str, object]:
         if isinstance(part, Table):
             _add(made, _table(part))
         else:
-            _add(made, {part.key: text_of(part.text) if isinstance(part, Code) else [_node(one) for one in part.roots]})
+            _add(
+                made,
+                {part.key: text_of(part.text) if isinstance(part, CodeText) else [_node(one) for one in part.roots]},
+            )
     return made
 
 
 def document_json(document: Document) -> str:
-    """The document as text, one row of a table a line; equal documents give equal bytes in UTF-8."""
+    """The document as JSON text, one row of a table a line; equal documents give equal bytes in UTF-8."""
     return dumps(document_values(document))
 
 
@@ -64,7 +67,7 @@ def _add(made: dict[str, object], more: dict[str, object]) -> None:
     made |= more
 
 
-def _source(one: Source) -> dict[str, object]:
+def _source(one: DocumentInput) -> dict[str, object]:
     return {
         "path": text_of(one.path),
         "role": text_of(one.role),
@@ -88,7 +91,7 @@ def _cell(column: Column, value: object) -> object:
     return value_of(value)
 
 
-def _node(node: Node) -> dict[str, object]:
+def _node(node: TreeNode) -> dict[str, object]:
     return {
         "name": text_of(node.name), "value": text_of(node.value), "level": text_of(node.level),
         "below": [_node(one) for one in node.below],
@@ -96,7 +99,7 @@ def _node(node: Node) -> dict[str, object]:
 
 
 def value_of(value: Any) -> object:
-    """A plain value of a document: words by their names, messages with their arguments, no number that is none."""
+    """A plain value of a document: a word as its name, a message with its arguments, a non-finite number as None."""
     if isinstance(value, Word):
         return value.value
     if isinstance(value, Message):
@@ -107,4 +110,4 @@ def value_of(value: Any) -> object:
         return {text_of(str(name)): value_of(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [value_of(one) for one in value]
-    return plain(value)
+    return plain_value(value)

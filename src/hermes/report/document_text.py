@@ -1,7 +1,8 @@
-"""A document on the terminal: what could not be seen, the answer, the findings, then its tables, trees and code."""
+"""Draws a document on the terminal: missing data, the answer, the findings, then tables, trees and code."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -9,13 +10,13 @@ from rich.console import Console
 
 from hermes.base.errors import Diagnostic
 from hermes.base.say import say
-from hermes.model.document import Code, Document, Node, Table, Tree
-from hermes.report import labels
+from hermes.model.document import CodeText, Document, Table, Tree, TreeNode
+from hermes.report import value_labels
 from hermes.report.document_cells import cell_of, numeric, shown_rows
 from hermes.report.findings_text import draw_findings
-from hermes.report.labels import Label
-from hermes.report.screen import Screen
-from hermes.report.told import Tell
+from hermes.report.localized_texts import Tell
+from hermes.report.terminal_lines import Screen
+from hermes.report.value_labels import Label
 
 _NOTES = 3
 _FINDINGS = 8
@@ -28,12 +29,12 @@ _LEVELS = {"high": "red", "middle": "yellow", "low": "dim"}
 
 
 def render_document(document: Document, console: Console, *, tell: Tell = say, whole: bool = False) -> None:
-    """Draw the document on `console`; `tell` puts its texts into another language, `whole` leaves nothing out."""
+    """Draw the document on `console`; `tell` translates its texts, `whole` draws all rows and nodes."""
     screen = Screen(console, tell=tell)
     degraded = [one for one in document.coverage if one.level == "degraded"]
     _notes(screen, degraded[: None if whole else _NOTES])
     if not whole and len(degraded) > _NOTES:
-        screen.line(labels.more(n=len(degraded) - _NOTES), indent=2)
+        screen.line(value_labels.more(n=len(degraded) - _NOTES), indent=2)
     screen.line(document.answer, style="bold", hang=0, most=6)
     for source in document.inputs:
         screen.line((f"{source.role}: {source.path}", "dim"), indent=2)
@@ -55,11 +56,20 @@ def render_document(document: Document, console: Console, *, tell: Tell = say, w
         _notes(screen, info[: None if whole else _NOTES])
 
 
+def document_lines(document: Document, width: int, language: str) -> str:
+    """The document as text of a given width, with terminal styles, for callers that draw it repeatedly."""
+    from hermes.report.localized_texts import teller
+
+    drawn = io.StringIO()
+    render_document(document, Console(file=drawn, width=width, force_terminal=True), tell=teller(language))
+    return drawn.getvalue().rstrip("\n")
+
+
 def _notes(screen: Screen, notes: Sequence[Diagnostic]) -> None:
     for one in notes:
         style = "bold yellow" if one.level == "degraded" else "dim"
         place = [f"{one.where}: "] if one.where else []
-        text = labels.lost(message=one.message, lost=one.lost) if one.lost else one.message
+        text = value_labels.note(message=one.message, lost=one.lost or None)
         screen.line((f"{screen.say(Label.COVERAGE.message)}: ", style), *place, text, style=style)
 
 
@@ -73,11 +83,11 @@ def _table(screen: Screen, part: Table, *, whole: bool) -> None:
     heads = [screen.say(column.title) for column in part.columns]
     kept = [at for at in range(len(heads)) if any(row[at] for row in cells)]
     widths = [max(cell_len(line[at]) for line in (heads, *cells)) for at in kept]
-    # What has no room is left out from the right; JSON and the page have all.
+    # Columns without room are left out from the right; JSON and the page have all columns.
     while len(kept) > 1 and sum(widths) + 2 * len(widths) > screen.width - 2:
         kept, widths = kept[:-1], widths[:-1]
     left = max(part.total or 0, len(part.rows)) - len(rows)
-    screen.line((part.title, "bold"), *(("  ", labels.more(n=left)) if left else ()))
+    screen.line((part.title, "bold"), *(("  ", value_labels.more(n=left)) if left else ()))
     right = [numeric(part.columns[at].kind) for at in kept]
     for line, style in (
         (heads, "dim"),
@@ -106,12 +116,14 @@ def _tree(screen: Screen, part: Tree, *, whole: bool) -> None:
         value = f"  {node.value}" if node.value else ""
         screen.line((f"{node.name}{value}", _LEVELS.get(node.level, "")), indent=2 + 2 * depth, most=1)
     if not whole and len(lines) > _NODES:
-        screen.line(labels.more(n=len(lines) - _NODES), indent=2)
+        screen.line(value_labels.more(n=len(lines) - _NODES), indent=2)
 
 
-def _nodes(nodes: Sequence[Node], marked: tuple[str, ...], depth: int, *, whole: bool) -> list[tuple[int, Node]]:
-    """The nodes that are shown, each with its depth: all above the third level, and those on the marked path."""
-    shown: list[tuple[int, Node]] = []
+def _nodes(
+    nodes: Sequence[TreeNode], marked: tuple[str, ...], depth: int, *, whole: bool
+) -> list[tuple[int, TreeNode]]:
+    """The tree nodes to show, each with its depth: all nodes above the third level, and those on the marked path."""
+    shown: list[tuple[int, TreeNode]] = []
     for one in nodes:
         on_path = marked[:1] == (one.name,)
         shown.append((depth, one))
@@ -120,11 +132,11 @@ def _nodes(nodes: Sequence[Node], marked: tuple[str, ...], depth: int, *, whole:
     return shown
 
 
-def _code(screen: Screen, part: Code, *, whole: bool) -> None:
+def _code(screen: Screen, part: CodeText, *, whole: bool) -> None:
     screen.gap()
     screen.line((part.title, "bold"))
     lines = part.text.splitlines()
     for line in lines if whole else lines[:_LINES]:
         screen.raw(line, indent=2, style=_STYLES.get(line[:1], "") if part.diff else "")
     if not whole and len(lines) > _LINES:
-        screen.line(labels.more(n=len(lines) - _LINES), indent=2)
+        screen.line(value_labels.more(n=len(lines) - _LINES), indent=2)

@@ -1,36 +1,36 @@
-"""A finding as JSON values: the same for analysis, precision, migration and alarms."""
+"""Writes a finding as JSON values, in the same form for analysis, precision, migration and alarms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from hermes.base.message import Text
-from hermes.base.say import told
-from hermes.model.finding import Action, Evidence, Finding, Gain, Loss, Moment
-from hermes.model.fit import ANY, Fit
+from hermes.base.say import message_as_json
+from hermes.model.advice_fit import ANY, Fit
+from hermes.model.finding import Action, Evidence, Finding, FindingMoment, Gain, Loss
 from hermes.model.leaf import Leaf, Risk
-from hermes.report.json_values import clear, finite, ms, text_of, texts
+from hermes.report.json_values import clear_json_values, finite, ms, text_of, texts
 
 
 def text_document(text: Text) -> dict[str, object]:
-    """A text: its English sentence, and of a message its identifier and its arguments."""
-    made: dict[str, object] = clear(told(text))
+    """A text as JSON: its English sentence; for a message also its identifier and arguments."""
+    made: dict[str, object] = clear_json_values(message_as_json(text))
     return made
 
 
 def text_documents(many: Iterable[Text]) -> list[dict[str, object]]:
-    """Each text."""
+    """Texts as JSON, each in the form of `text_document`."""
     return [text_document(one) for one in many]
 
 
 def about_document(about: Leaf | Risk) -> dict[str, object]:
-    """The leaf or the risk; the other is null."""
+    """The leaf and the risk of a finding as JSON; one of both is null."""
     leaf = isinstance(about, Leaf)
     return {"leaf": about.value if leaf else None, "risk": None if leaf else about.value}
 
 
 def finding_document(row: Finding) -> dict[str, object]:
-    """A finding; of a loss also what its ranking says."""
+    """A finding as JSON; for a loss also the values by which it is ranked."""
     return {
         "code": text_of(row.code),
         "state": row.state,
@@ -49,7 +49,7 @@ def finding_document(row: Finding) -> dict[str, object]:
 
 
 def gain_document(gain: Gain) -> dict[str, object]:
-    """A gain, in milliseconds per step."""
+    """A gain as JSON, in milliseconds per step."""
     return {
         "low": ms(gain.low_ns),
         "high": ms(gain.high_ns),
@@ -59,8 +59,8 @@ def gain_document(gain: Gain) -> dict[str, object]:
     }
 
 
-def moment_document(at: Moment) -> dict[str, object]:
-    """A stretch of time of one rank."""
+def moment_document(at: FindingMoment) -> dict[str, object]:
+    """A stretch of time of one rank, as JSON."""
     return {"rank": at.rank, "start_ns": at.start_ns, "ms": ms(at.dur_ns), "whole_step": at.whole}
 
 
@@ -98,7 +98,7 @@ def _action(action: Action) -> dict[str, object]:
 
 
 def fit_document(fit: Fit) -> dict[str, object] | None:
-    """Which jobs advice fits; None for any job."""
+    """The conditions of the jobs that advice fits, as JSON; None for any job."""
     if fit == ANY:
         return None
     named = {name: getattr(fit, name) for name in Fit.__slots__}

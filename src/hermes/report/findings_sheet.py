@@ -1,4 +1,4 @@
-"""Findings as rows of a spreadsheet: the same for analysis, precision, migration and alarms."""
+"""Writes findings as rows of a spreadsheet, in the same form for analysis, precision, migration and alarms."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hermes.base.xlsx import Cell
 from hermes.model.finding import Finding, Loss
 from hermes.report.findings_text import measured
 from hermes.report.json_values import finite, ms
-from hermes.report.labels import Label
-from hermes.report.told import Tell
+from hermes.report.localized_texts import Tell
+from hermes.report.value_labels import Label
 
 _HEADINGS = (
     Label.CODE, Label.FINDING, Label.COST, Label.SHARE, Label.GAIN_LEAST, Label.GAIN_MOST, Label.CONFIDENCE,
@@ -21,7 +21,7 @@ _TIMES = (Label.COST, Label.GAIN_LEAST, Label.GAIN_MOST)
 
 
 def findings_rows(findings: Sequence[Finding], tell: Tell) -> list[list[Cell]]:
-    """The headings and a row for each finding; durations are milliseconds a step, as in JSON."""
+    """The headings, and a row for each finding; durations are milliseconds a step, as in JSON."""
     heads: list[Cell] = [f"{tell(one.message)} (ms)" if one in _TIMES else tell(one.message) for one in _HEADINGS]
     return [heads, *(_row(one, tell) for one in findings)]
 
@@ -38,7 +38,7 @@ def _row(one: Finding, tell: Tell) -> list[Cell]:
 
 
 def subject(one: Finding) -> Text:
-    """What it is about: the fault that its rule names, else its leaf or risk."""
+    """The subject of a finding: the fault that its rule names, else the finding's leaf or risk."""
     fault = one.fault if isinstance(one, Loss) else None
     return (fault or one.about).message
 

@@ -1,4 +1,4 @@
-"""Findings on the terminal: the same for analysis, precision, migration and alarms."""
+"""Draws findings on the terminal, in the same form for analysis, precision, migration and alarms."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from hermes.base.message import Text
 from hermes.base.units import duration
-from hermes.knowledge.kernel_names import plain
+from hermes.knowledge.kernel_names import plain_kernel_name
 from hermes.model.finding import Evidence, Finding, Loss
-from hermes.report import labels
+from hermes.report import value_labels
 from hermes.report.format import fraction, number
-from hermes.report.labels import Label
-from hermes.report.screen import Screen
+from hermes.report.terminal_lines import Screen
+from hermes.report.value_labels import Label
 
 _BLAMES = 2
 _EVIDENCE = 3
@@ -19,33 +19,35 @@ _INDENT = 5
 
 
 def draw_findings(screen: Screen, findings: Sequence[Finding], *, most: int, answer: Text) -> None:
-    """Stable findings by number, at most so many, then what rules say that are not trusted yet, a line each.
+    """Draw at most `most` stable findings, numbered, and then a line for each finding of a preview rule.
 
-    A finding whose message is the `answer` above it is headed by its code: nothing is said twice.
+    A finding whose message is the `answer` above it is headed by its code, so that no sentence appears twice.
     """
     stable = [one for one in findings if one.state == "stable"]
     for at, one in enumerate(stable[:most], start=1):
         _finding(screen, at, one, head=one.code if one.code and one.message == answer else one.message)
     if len(stable) > most:
-        screen.line(labels.more(n=len(stable) - most), indent=2)
+        screen.line(value_labels.more(n=len(stable) - most), indent=2)
     _preview(screen, findings, most=most)
 
 
 def _finding(screen: Screen, at: int, one: Finding, *, head: Text) -> None:
-    """A finding: what it is and costs, where, whom it blames, and what to do first."""
+    """Draw one finding: its message and cost, its ranks and steps, its blame, and its first action."""
     costs = [] if one.cost_ns is None else [duration(one.cost_ns)]
     if isinstance(one, Loss):
         costs.append(fraction(one.share))
     screen.line((" ".join([f"{at}.", *costs]), "bold"), "  " if costs else " ", head, indent=2, hang=3, most=3)
     facts: list[Text] = (
-        [] if one.gain is None else [labels.gain(range=labels.gain_range(one.gain.low_ns, one.gain.high_ns))]
+        []
+        if one.gain is None
+        else [value_labels.gain(range=value_labels.gain_range(one.gain.low_ns, one.gain.high_ns))]
     )
-    sure = labels.sure(one.confidence)
-    facts += [labels.confidence(sure=sure)] if sure else []
+    sure = value_labels.sure(one.confidence)
+    facts += [value_labels.confidence(sure=sure)] if sure else []
     facts += [one.code] if one.code and head != one.code else []
     facts += [screen.shorten(text, screen.width - 20) for text in who(one)]
     if isinstance(one, Loss) and one.explained_by:
-        facts.append(labels.explained_by(codes=one.explained_by))
+        facts.append(value_labels.explained_by(codes=one.explained_by))
     screen.items([[fact] for fact in facts], indent=_INDENT, style="dim")
     if one.lines and not isinstance(one, Loss):
         screen.labelled(Label.AT, "; ".join(one.lines), indent=_INDENT)
@@ -58,7 +60,7 @@ def _finding(screen: Screen, at: int, one: Finding, *, head: Text) -> None:
 
 
 def _preview(screen: Screen, findings: Sequence[Finding], *, most: int) -> None:
-    """What rules say that have not earned trust yet, a line each."""
+    """Draw a line for each finding of a preview rule."""
     preview = [one for one in findings if one.state == "preview"]
     if preview:
         screen.line((Label.PREVIEW.message, "bold"))
@@ -66,22 +68,22 @@ def _preview(screen: Screen, findings: Sequence[Finding], *, most: int) -> None:
         cost = "" if one.cost_ns is None else f" {duration(one.cost_ns)}"
         screen.line(f"{one.code}{cost}  ", one.message, indent=2, style="dim")
     if len(preview) > most:
-        screen.line(labels.more(n=len(preview) - most), indent=2)
+        screen.line(value_labels.more(n=len(preview) - most), indent=2)
 
 
 def who(one: Finding) -> list[Text]:
-    """Which ranks it strikes, and whom it is laid at."""
+    """The ranks that a finding affects, and the ranks, links, operators or settings that it blames."""
     said: list[Text] = []
     if one.ranks:
-        said.append(labels.on_ranks(ranks=one.ranks))
+        said.append(value_labels.on_ranks(ranks=one.ranks))
     if one.blames:
-        names = [plain(name) for name in one.blames[:_BLAMES]]
+        names = [plain_kernel_name(name) for name in one.blames[:_BLAMES]]
         left = len(one.blames) - _BLAMES
-        said.append(labels.blames(names=names, more=labels.also_blames(n=left) if left > 0 else None))
+        said.append(value_labels.blames(names=names, more=value_labels.also_blames(n=left) if left > 0 else None))
     return said
 
 
 def measured(item: Evidence) -> Text:
-    """A number behind a finding in a line."""
+    """A number behind a finding with its limit, in one line."""
     limit = None if item.threshold is None else number(item.threshold, item.unit)
-    return labels.measured(what=item.what, value=number(item.value, item.unit), limit=limit)
+    return value_labels.measured(what=item.what, value=number(item.value, item.unit), limit=limit)

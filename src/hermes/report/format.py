@@ -1,4 +1,4 @@
-"""How the report writes values: durations by scale, shares, ranks, and text from traces made harmless."""
+"""Formats values for reports: durations by scale, shares, ranks, and text from captures made harmless."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from hermes.base.foreign_text import MISSING_CHARACTER as MISSING_CHARACTER
-from hermes.base.foreign_text import clean as clean
+from hermes.base.sanitize_text import MISSING_CHARACTER as MISSING_CHARACTER
+from hermes.base.sanitize_text import harmless_line as harmless_line
 from hermes.base.units import NOT_MEASURED as NOT_MEASURED
+from hermes.base.units import bytes_text as bytes_text
 from hermes.base.units import duration as duration
-from hermes.base.units import size as size
 
 _RUNS_SHOWN = 6
 
@@ -19,31 +19,31 @@ _LONG_NUMBER = re.compile(r"(?<![\w./-])\d{15,}(?![\w./-]| ns)")
 
 
 def short_groups(text: str) -> str:
-    """The text with the end of each long number in its place: names of process groups are told apart by it."""
+    """The text with each long number shortened to its end, by which process groups are told apart."""
     return _LONG_NUMBER.sub(lambda found: f"…{found[0][-6:]}", text)
 
 
 def clip(text: str, limit: int) -> str:
-    """The text, or its first `limit` characters and how many more there were."""
+    """The first `limit` characters of a text, and how many characters are left out; a short text stays unchanged."""
     over = len(text) - limit
     return text if over <= 0 else f"{text[:limit]}… ({over} more characters)"
 
 
 def between(low_ns: int, high_ns: int) -> str:
-    """A range of times: `60.0 to 80.0 ms`, the unit named once where both share it."""
+    """A range of times as `60.0 to 80.0 ms`: a unit that both ends share is written once."""
     low, high = between_parts(low_ns, high_ns)
     return high if low == high or duration(low_ns) == high else f"{low} to {high}"
 
 
 def between_parts(low_ns: int, high_ns: int) -> tuple[str, str]:
-    """The ends of a range of times: `60.0` and `80.0 ms`."""
+    """The two ends of a range of times, as `60.0` and `80.0 ms`."""
     low, high = duration(low_ns), duration(high_ns)
     same_unit = low.partition(" ")[2] == high.partition(" ")[2]
     return low.partition(" ")[0] if same_unit else low, high
 
 
 def microseconds(ns: int | None) -> str:
-    """Microseconds with three decimals and no separators, as Ascend's files have them; exact."""
+    """A time as microseconds with three decimals and no separators, as in Ascend's files; exact."""
     if ns is None:
         return NOT_MEASURED
     whole, part = divmod(abs(ns), 1_000)
@@ -51,7 +51,7 @@ def microseconds(ns: int | None) -> str:
 
 
 def share(part: int | None, whole: int) -> str:
-    """Per cent of the whole; what is there but rounds to nothing is `<0.1%`; empty if unknown."""
+    """A part as per cent of the whole; a part that rounds to 0 is `<0.1%`; empty if unknown."""
     if part is None or whole <= 0:
         return ""
     tenths = (2_000 * part + whole) // (2 * whole)
@@ -61,21 +61,21 @@ def share(part: int | None, whole: int) -> str:
 
 
 def fraction(value: float) -> str:
-    """A fraction of one as per cent, `not measured` when it is no number."""
+    """A fraction of 1 as per cent, or `not measured` if it is no number."""
     if not math.isfinite(value):
         return NOT_MEASURED
     return "<0.1%" if 0 < value < 0.0005 else f"{value:.1%}"
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """A value with its unit: `ns` and `bytes` by scale, whole numbers whole, others to three digits."""
+    """A value with its unit: `ns` and `bytes` by scale, whole numbers as such, other numbers with three digits."""
     if value is None or not math.isfinite(value):
         return NOT_MEASURED
     scale, _, per = unit.partition(" ")
     if scale == "ns":
         return f"{duration(round(value))} {per}".rstrip()
     if scale == "bytes" and value >= 0:
-        return f"{size(round(value))} {per}".rstrip()
+        return f"{bytes_text(round(value))} {per}".rstrip()
     digits = f"{value:.0f}" if value == int(value) or abs(value) >= 1_000 else f"{value:.3g}"
     return f"{digits} {unit}" if unit else digits
 
@@ -89,12 +89,12 @@ def confidence(value: float) -> str:
 
 
 def listing(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """A list of words as text: `a`, `a and b`, `a, b and c`."""
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def numbers(values: Iterable[int]) -> str:
-    """Whole numbers, runs of three shortened: `0 to 7, 9 and 12`; a long list ends with how many more."""
+    """Whole numbers as text, runs of three shortened: `0 to 7, 9 and 12`; a long list ends with how many more."""
     ordered = sorted(set(values))
     runs: list[list[int]] = []
     for value in ordered:
@@ -113,7 +113,7 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def ranks(values: Iterable[int]) -> str:
-    """`rank 3`, `ranks 0 and 1`, `ranks 0 to 63`; `no rank`."""
+    """Rank numbers as text: `rank 3`, `ranks 0 and 1`, `ranks 0 to 63`, or `no rank`."""
     distinct = set(values)
     if not distinct:
         return "no rank"
@@ -121,5 +121,5 @@ def ranks(values: Iterable[int]) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 row`, `2 rows`."""
+    """A count with its noun: `1 row`, `2 rows`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

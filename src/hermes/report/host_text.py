@@ -1,39 +1,38 @@
-"""What the terminal says of input and host: only what takes a notable share of the slowest rank's step."""
+"""Describes input pipeline and host on the terminal: only times that are a notable share of the slowest rank's step."""
 
 from __future__ import annotations
 
-from hermes.model.host_measures import HostEvents, StepHost, SyncCall
+from hermes.model.host_measures import AllocatorCalls, HostEvents, StepHost, SyncCall
 from hermes.model.input_measures import Fetches
 from hermes.model.report import Report
 from hermes.report.format import counted, duration, share
 
-# A twentieth: what msprof-analyze's advisor calls high.
+# A twentieth of the step: msprof-analyze's advisor calls that high.
 _NOTABLE = 20
 
 
 def host_lines(report: Report) -> list[tuple[str, str]]:
-    """Title and text of each line, for the rank whose step is slowest; what costs most comes first.
+    """The title and text of each line about the rank whose step is slowest, the most expensive line first.
 
-    What the host does while the device works costs nothing: free time of the device counts, where it is measured.
+    Host work while the device works costs nothing: where it is measured, only free time of the device counts.
     """
-    host = report.host
     rank = report.paths[0].rank if report.paths else report.verdict.rank
-    step = next((row for row in host.steps if row.rank == rank), None)
+    step = next((row for row in report.rows(StepHost) if row.rank == rank), None)
     if step is None:
         return []
-    # What comes in few steps is a mean over them, and so is the step that it is a part of.
+    # The time of an event that comes in few steps is a mean over these steps, and so is the step length.
     lengths = [split.whole_ns for split in report.steps if split.rank == rank]
     mean = max(sum(lengths) // len(lengths) if lengths else step.host_ns, 1)
     found: list[tuple[int, str, str]] = []
-    for fetches in host.fetches:
+    for fetches in report.rows(Fetches):
         if fetches.rank == rank:
             lost = fetches.wait_ns if fetches.device_free_ns is None else fetches.device_free_ns
             found.append((lost // fetches.steps, "Input", _fetches(fetches, mean)))
-    for event in (*host.events, *host.allocator):
+    for event in (*report.rows(HostEvents), *report.rows(AllocatorCalls)):
         if event.rank == rank:
             lost = (event.ns if event.device_free_ns is None else event.device_free_ns) or 0
             found.append((lost // event.steps, "Host", _event(event, mean)))
-    for call in host.syncs:
+    for call in report.rows(SyncCall):
         if call.rank == rank:
             found.append((call.idle_ns + call.refill_ns, "Wait", _sync(call, step)))
     notable = [one for one in found if one[0] * _NOTABLE >= step.host_ns]

@@ -1,6 +1,6 @@
-"""The report as one HTML file that needs no network: written out by Jinja2, whole without its script.
+"""Writes the report as one HTML file that needs no network and is complete without its script.
 
-The script is the web app's own modules in one; it draws tables and charts anew from data in the page.
+The script consists of the web app's own modules; it redraws tables and charts from data in the page.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from hermes.base.message import Message, Text
-from hermes.model.finding import Finding
+from hermes.model.comm_measures import CommunicationNote
+from hermes.model.finding import Finding, Key
 from hermes.model.report import Report
 from hermes.report import (
-    cells,
     charts,
-    chinese,
+    chinese_sentences,
     comm_text,
-    components,
     format,
-    labels,
     palette,
     plan_words,
-    shape,
+    report_rows,
+    shared_assets,
+    table_cells,
     table_columns,
     tree_messages,
+    value_labels,
 )
 from hermes.report.findings_sheet import subject
-from hermes.report.inlined import inlined
-from hermes.report.told import teller
+from hermes.report.inline_json import inlined
+from hermes.report.localized_texts import teller
 from hermes.report.tree import time_tree
 
 _TEMPLATE = "report.html.j2"
@@ -67,12 +68,12 @@ _BLAMES = 8
 
 
 def render_html(report: Report, language: str = "en") -> str:
-    """The page, in English (`en`) or Chinese (`zh`).
+    """The HTML page of a report, in English (`en`) or Chinese (`zh`).
 
-    Every text of the report is escaped; the page's policy forbids all but its own script.
+    Every text of the report is escaped; the page's policy forbids everything but its own script.
     """
-    css = Markup(palette.style() + components.style() + asset("report.css"))
-    script = Markup(components.script())
+    css = Markup(palette.style() + shared_assets.style() + asset("report.css"))
+    script = Markup(shared_assets.script())
     degraded = [note for note in report.diagnostics if note.level == "degraded"]
     every = table_columns.tables(report)
     communication = [table for table in every if table.rows and _part(table.key) == "communication"]
@@ -94,11 +95,12 @@ def render_html(report: Report, language: str = "en") -> str:
         notes_first=_NOTES_FIRST,
         bound=_BOUNDS.get(report.verdict.bound, "free"),
         anchors=_anchors(report),
-        place=shape.place(report.verdict.rank, report.verdict.step),
+        anchor=_anchor,
+        place=report_rows.place_of_row(report.verdict.rank, report.verdict.step),
         data=Markup(inlined(report, held, split, path, language)),
         split=split,
         tree=time_tree(report),
-        components=shape.COMPONENTS,
+        components=report_rows.COMPONENTS,
         path=path,
         multiples=charts.rank_charts(report),
         width=charts.WIDTH,
@@ -106,37 +108,44 @@ def render_html(report: Report, language: str = "en") -> str:
         tables=shown,
         absent=[_absent(table.title, language) for table in every if not table.rows and not _part(table.key)],
         communication=communication,
+        communication_notes=[note.text for note in report.rows(CommunicationNote)],
         structure=structure,
         pipeline=comm_text.pipeline_sentence(report),
         ascend=ascend,
         inputs=inputs,
         differences=[
             (pair.place, sentence)
-            for pair in shape.ascend_pairs(report)[: cells.LIMIT]
-            if (sentence := shape.difference_sentence(pair))
+            for pair in report_rows.ascend_pairs(report)[: table_cells.LIMIT]
+            if (sentence := report_rows.difference_sentence(pair))
         ],
     )
-    return chinese.page(page) if language == "zh" else page
+    return chinese_sentences.page(page) if language == "zh" else page
 
 
 def _absent(title: str, language: str) -> str:
-    return chinese.labelled(title) if language == "zh" else title.lower()
+    return chinese_sentences.labelled(title) if language == "zh" else title.lower()
 
 
 def _part(key: str) -> str:
-    """The section of the page that a table stands in; empty: the list of all."""
+    """The section of the page that a table belongs to; empty: the list of all tables."""
     first = key.partition("-")[0]
     return "structure" if first in _STRUCTURE else first if first == "communication" else ""
 
 
 def _anchors(report: Report) -> list[str]:
-    """The code of each finding that is the first of its code, else nothing: what an action leads to."""
-    codes = [finding.code for finding in report.findings]
-    return [code if codes.index(code) == at else "" for at, code in enumerate(codes)]
+    """For each finding, its anchor on the page if it is the first of its fault, else empty; actions link to it."""
+    places = [_anchor(finding.key) for finding in report.findings]
+    return [place if places.index(place) == at else "" for at, place in enumerate(places)]
+
+
+def _anchor(key: Key) -> str:
+    """The anchor on the page of the finding with this key."""
+    code, fault = key
+    return f"{code}-{fault}" if fault else code
 
 
 def policy(css: str, script: str) -> str:
-    """The Content-Security-Policy: nothing but this very style and this very script; no network at all."""
+    """The Content-Security-Policy: it allows only this style and this script, and no network at all."""
     return (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -148,19 +157,19 @@ def _hash(text: str) -> str:
 
 
 def asset(name: str) -> str:
-    """The text of a file of the pages."""
+    """The text of a file of the report's page assets."""
     return (files("hermes.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 @cache
 def template() -> Template:
-    """The compiled template; who has time to spare before the report is there may call this first."""
+    """The compiled Jinja2 template; a caller with time to spare before the report is ready may call this first."""
     return environment().get_template(_TEMPLATE)
 
 
 @cache
 def environment() -> Environment:
-    """What templates are made with: all they write is escaped, and messages are said in the page's language."""
+    """The Jinja2 environment of the templates: it escapes all output, and says messages in the page's language."""
     made = Environment(
         loader=FunctionLoader(asset),
         autoescape=True,
@@ -182,23 +191,23 @@ def environment() -> Environment:
     )
     made.globals.update(
         between=format.between,
-        label=labels.label,
-        gain_range=labels.gain_range,
-        sure=labels.sure,
-        on_ranks=labels.on_ranks,
-        on_steps=labels.on_steps,
+        label=value_labels.label,
+        gain_range=value_labels.gain_range,
+        sure=value_labels.sure,
+        on_ranks=value_labels.on_ranks,
+        on_steps=value_labels.on_steps,
         blames=_blames,
-        explained_by=labels.explained_by,
-        more=labels.more,
-        foot=labels.this_page,
-        lost=labels.lost,
+        explained_by=value_labels.explained_by,
+        more=value_labels.more,
+        foot=value_labels.this_page,
+        input_note=value_labels.note,
         newline=Markup("\n"),
         subject=subject,
         layers=_LAYERS,
         parts=_PARTS,
         tree_words=_TREE_WORDS,
         share=format.share,
-        text_limit=cells.NAME_LIMIT,
+        text_limit=table_cells.NAME_LIMIT,
         counted=format.counted,
         lines=_lines,
         unprofiled_sentence=plan_words.unprofiled_sentence,
@@ -214,26 +223,28 @@ def environment() -> Environment:
 
 def _blames(finding: Finding) -> Message:
     left = len(finding.blames) - _BLAMES
-    more = labels.also_blames(n=left) if left > 0 else None
-    return labels.blames(names=[format.clip(one, 120) for one in finding.blames[:_BLAMES]], more=more)
+    more = value_labels.also_blames(n=left) if left > 0 else None
+    return value_labels.blames(names=[format.clip(one, 120) for one in finding.blames[:_BLAMES]], more=more)
 
 
 def _lines(text: str) -> Markup:
-    """Several lines as they are, each harmless and escaped: a change of code is no change without its lines."""
-    return Markup("\n").join(escape(format.clip(format.clean(line), 400)) for line in text.splitlines()[:_LINES])
+    """Several lines as written, each harmless and escaped: a code change must keep its lines."""
+    return Markup("\n").join(
+        escape(format.clip(format.harmless_line(line), 400)) for line in text.splitlines()[:_LINES]
+    )
 
 
 @pass_context
 def _shown(context: Context, value: object) -> object:
-    """What every expression of the template passes through before it is escaped: messages in the page's language."""
+    """Convert the value of a template expression before it is escaped: messages are said in the page's language."""
     if isinstance(value, Message):
         value = context["tell"](value)
-    return format.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return format.harmless_line(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @pass_context
 def _said(context: Context, text: Text, limit: int) -> str:
-    """A text of ours in the page's language; what is no message yet by its pattern."""
+    """A text of Hermes in the page's language; a sentence that is no message yet is translated by its pattern."""
     said: str = context["tell"](text)
     return format.clip(said, limit)
 

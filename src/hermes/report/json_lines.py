@@ -1,10 +1,10 @@
-"""JSON as text: a row of a table a line, and no character that a terminal or a script obeys."""
+"""Writes JSON as text: a table row a line, and no character that a terminal or a script would interpret."""
 
 from __future__ import annotations
 
 import json
 
-# Legal in JSON strings, but a terminal may act on them (C1 controls, bidi) and JavaScript breaks lines there.
+# Legal in JSON strings, but a terminal may act on these (C1 controls, bidi) and JavaScript breaks lines there.
 _ESCAPED = {
     code: f"\\u{code:04x}"
     for code in (
@@ -18,19 +18,19 @@ _ESCAPED = {
     )
 }
 
-# The document, its blocks, and the tables in them.
+# Nesting levels that get lines of their own: the document, its blocks, and the tables in the blocks.
 _DEEPEST = len("\n  ")
-# Made once: the encoder of the C library is taken where nothing is indented.
+# Reusable encoders: Python uses the C encoder only where nothing is indented.
 _one_line = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def dumps(values: dict[str, object]) -> str:
-    """The values as text, one row of a table a line; equal values give equal bytes in UTF-8."""
+    """The JSON values as text, one row of a table a line; equal values give equal bytes in UTF-8."""
     return _in_lines(values).translate(_ESCAPED) + "\n"
 
 
 def _in_lines(value: object, indent: str = "\n ") -> str:
-    """JSON in which tables have a line a row: a thirtieth of the lines of one that is indented throughout."""
+    """JSON in which each table row is one line: a thirtieth of the lines of fully indented JSON."""
     if isinstance(value, dict) and value and len(indent) <= _DEEPEST:
         kept = [f"{_one_line(name)}: {_in_lines(held, indent + ' ')}" for name, held in value.items()]
         return "{" + indent + f",{indent}".join(kept) + indent[:-1] + "}"

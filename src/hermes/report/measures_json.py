@@ -1,22 +1,23 @@
-"""The measures of a report as blocks of `hermes.report/1`, each at the place that its declaration names."""
+"""Writes the measures of a report as blocks of `hermes.report/1`, each at the path that its declaration names."""
 
 from __future__ import annotations
 
+from hermes.model.comm_measures import CommunicationNote
 from hermes.model.compute_measures import StepCompute
 from hermes.model.declare import Declared, declared
 from hermes.model.job import JobMeasures, Rows
-from hermes.model.measures import StepSplit
 from hermes.model.report import Report
+from hermes.model.step_measures import StepSplit
 from hermes.model.structure_measures import RankMatrix, Spread
 from hermes.report.findings_json import text_documents
-from hermes.report.json_values import plain, row_document
+from hermes.report.json_values import row_document
 
 
 def blocks(report: Report) -> dict[str, object]:
-    """Every declared measure; a list is empty, and a single row null, where nothing was measured."""
+    """The block of every declared measure: where nothing was measured, a list is empty and a single row null."""
     made: dict[str, object] = {
         "step_trace_time": {"unit": "us", "notes": text_documents(report.ascend_notes)},
-        "communication": {"notes": [plain(note) for note in report.communication.notes]},
+        "communication": {"notes": text_documents(note.text for note in report.rows(CommunicationNote))},
     }
     for about in declared().values():
         *above, last = about.path.split(".")
@@ -42,7 +43,7 @@ def block(measures: JobMeasures, about: Declared) -> object:
 
 
 def _matrix(matrix: RankMatrix) -> dict[str, object]:
-    """The values of a metric have its unit, and durations are milliseconds."""
+    """The rank matrix as JSON: the values of a metric have its unit, and durations are milliseconds."""
     units = [metric.unit for metric in matrix.metrics]
     return {
         "ranks_per_row": matrix.ranks_per_row,

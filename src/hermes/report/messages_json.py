@@ -1,4 +1,4 @@
-"""The catalogue of messages as JSON, from which pages make the same sentences; see `assets/components/say.js`."""
+"""Writes the message catalogue as JSON for web pages, which make the same sentences by `assets/components/say.js`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from hermes.base.say import LANGUAGES, catalogue
 
 Template = str | dict[str, str]
-"""A sentence with its gaps; with a plural, one for each category of its language."""
+"""A sentence with its gaps; for a plural, one sentence for each plural category of the language."""
 _ORDER = ("zero", "one", "two", "few", "many", "other")
 
 
 @cache
 def templates(language: str) -> dict[str, Template]:
-    """All sentences of a language by their identifiers; where it has none, the English one stands."""
+    """All sentences of a language by identifier; a sentence missing in the language is given in English."""
     from babel import Locale
 
     tags = {*Locale.parse(language).plural_form.tags, "other"}

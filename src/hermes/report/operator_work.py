@@ -1,4 +1,4 @@
-"""Draws the work list of operators: text, JSON, a script that runs them alone, a list for the vendor's tuner."""
+"""Writes the list of operators worth tuning: as text, JSON, a script that runs each alone, or a tuner's input file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hermes.base.errors import Diagnostic
 from hermes.base.units import duration
 from hermes.model.operator_work import KernelAlone, Lever, OperatorWork
 from hermes.report.document_json import coverage_of, envelope
-from hermes.report.format import clean
+from hermes.report.format import harmless_line
 from hermes.report.json_values import text_of
 
 SCHEMA = "hermes.operators/1"
@@ -21,7 +21,7 @@ _EMPTY = "CASES: list[dict[str, Any]] = []"
 
 
 def render_work(works: Sequence[OperatorWork], out: TextIO, tell: Callable[[str], str] = str) -> None:
-    """A paragraph for each operator: what it costs, what limits it, and what to try with what that wins at most."""
+    """Draw a paragraph for each operator: its cost, its limit, and the changes to try with their largest saving."""
     for number, one in enumerate(works, 1):
         cost = one.cost
         alone = f"; {tell(f'alone {duration(one.alone_ns)}')}" if one.alone_ns is not None else ""
@@ -31,7 +31,7 @@ def render_work(works: Sequence[OperatorWork], out: TextIO, tell: Callable[[str]
             out.write(f"     {_short(cost.shapes)}{types}\n")
         calls = f"{tell(f'{cost.calls} calls of {duration(cost.median_ns)}')}{alone}"
         out.write(f"     {duration(cost.ns)} ({tell(f'{cost.share:.1%} of compute')}), {calls}\n")
-        out.write(f"     {tell(f'limited by {clean(one.limited_by)}')}\n")
+        out.write(f"     {tell(f'limited by {harmless_line(one.limited_by)}')}\n")
         for lever in one.levers[:_LEVERS]:
             out.write(f"     - {_said(lever, tell)}\n")
         out.write("\n")
@@ -40,7 +40,7 @@ def render_work(works: Sequence[OperatorWork], out: TextIO, tell: Callable[[str]
 def render_alone(
     kernels: Sequence[KernelAlone], works: Sequence[OperatorWork], out: TextIO, tell: Callable[[str], str] = str
 ) -> None:
-    """What the vendor's operator profiler measured of single kernels, beside the calls of the step."""
+    """Draw what the vendor's operator profiler measured of single kernels, beside the calls in the step."""
     out.write(f"{tell('Measured alone by msprof op')}\n")
     for one in kernels:
         length = duration(one.dur_ns) if one.dur_ns is not None else tell("in the simulator")
@@ -51,7 +51,7 @@ def render_alone(
             told.append(tell(f"its longest block takes {one.slowest:.2f} times the mean"))
         out.write(f"  {_named(one.name)}  {', '.join(told)}\n")
         if one.pipes:
-            shares = ", ".join(f"{clean(name)} {share:.0%}" for name, share in one.pipes[:_LEVERS])
+            shares = ", ".join(f"{harmless_line(name)} {share:.0%}" for name, share in one.pipes[:_LEVERS])
             out.write(f"     {tell('pipes')}: {shares}\n")
         for work in (work for work in works if one.is_of(work.cost.operator)):
             step = tell(f"in the step: {work.cost.calls} calls of {duration(work.cost.median_ns)}")
@@ -64,7 +64,7 @@ def as_json(
     paths: Sequence[str] = (),
     notes: Sequence[Diagnostic] = (),
 ) -> str:
-    """The list for programs, `hermes.operators/1`; times in nanoseconds."""
+    """The list of operators as JSON, `hermes.operators/1`; times in nanoseconds."""
     rows = [
         {
             "operator": one.cost.operator, "class": one.cost.kind, "shapes": one.cost.shapes,
@@ -91,7 +91,7 @@ def as_json(
 
 
 def as_script(works: Sequence[OperatorWork]) -> str:
-    """A program that runs each operator by itself; it needs PyTorch and nothing of Hermes."""
+    """A Python program that runs each operator by itself; it needs PyTorch and nothing of Hermes."""
     cases = [
         {
             "operator": one.cost.operator, "shapes": one.cost.shapes, "dtypes": one.cost.dtypes,
@@ -106,7 +106,7 @@ def as_script(works: Sequence[OperatorWork]) -> str:
 
 
 def as_tuning_file(works: Sequence[OperatorWork]) -> str:
-    """The types of the operators, as the vendor's tuner reads them: JSON with `tune_ops_type`, each type once."""
+    """The types of the operators for the vendor's tuner: JSON with `tune_ops_type`, each type once."""
     return json.dumps({"tune_ops_type": list(dict.fromkeys(one.cost.operator for one in works))}, indent=1) + "\n"
 
 
@@ -116,12 +116,12 @@ def _said(lever: Lever, tell: Callable[[str], str]) -> str:
 
 
 def _named(text: str) -> str:
-    return _cut(clean(text), _NAME)
+    return _cut(harmless_line(text), _NAME)
 
 
 def _short(text: str) -> str:
-    # What was not a tensor leaves its place empty.
-    return _cut(clean(text.rstrip(";")), _SHAPES)
+    # An input that was not a tensor leaves its place empty.
+    return _cut(harmless_line(text.rstrip(";")), _SHAPES)
 
 
 def _cut(text: str, most: int) -> str:

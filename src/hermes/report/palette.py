@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Hues after Okabe and Ito; their lightness differs too, so they stay apart in every kind of colour blindness.
+# Hues after Okabe and Ito; their lightness differs too, so all colours stay distinct with any colour blindness.
 LIGHT: dict[str, str] = {
     "paper": "#ffffff",
     "panel": "#f4f5f6",

@@ -1,8 +1,8 @@
-"""The timeline for Perfetto: tracks of slices and counters as its native protobuf.
+"""Writes the timeline for Perfetto: tracks of slices and counters in its native protobuf.
 
-Written by array operations, a million slices in seconds: every packet of one kind has the same length, since a varint
-may be padded, so all packets of a track are one table of bytes. Field numbers are those of Perfetto's `trace.proto`.
-Slices of one track must nest: those that overlap otherwise go to a further track of the same name.
+Array operations write a million slices in seconds. A varint may be padded, so every packet of one kind has the same
+length, and all packets of a track are one table of bytes. Field numbers are those of Perfetto's `trace.proto`. Slices
+of one track must nest: slices that overlap otherwise go to a further track of the same name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from hermes.model.timeline import ANALYSIS, FINDINGS, Curve, Lane
-from hermes.report.format import clean
+from hermes.report.format import harmless_line
 
 _Bytes = NDArray[np.uint8]
 _Ints = NDArray[np.int64]
@@ -35,9 +35,9 @@ _TOP = 0
 def write_timeline(
     lanes: Sequence[Lane], curves: Sequence[Curve], out: BinaryIO, *, say: Callable[[str], str] | None = None
 ) -> int:
-    """Write everything; returns the number of slices and samples. Lanes appear in the order given.
+    """Write all lanes and curves; returns the number of slices and samples. Lanes appear in the order given.
 
-    `say` gives names of the analysis in another language; what was recorded keeps its own.
+    `say` translates names of the analysis; recorded names stay unchanged.
     """
     if say:
         lanes = [_said(lane, say) for lane in lanes]
@@ -52,18 +52,20 @@ def write_timeline(
         rows = lane.rows.sort("start_ns", "dur_ns", descending=[False, True], maintain_order=True)
         for number, part in enumerate(nested(rows)):
             more = f" ({number + 1})" if number else ""
-            track = tracks.add(parent, f"{clean(lane.name)[:_LONGEST_NAME]}{more}")
+            track = tracks.add(parent, f"{harmless_line(lane.name)[:_LONGEST_NAME]}{more}")
             out.write(_slices(track, part, names, details))
         written += rows.height
     for curve in curves:
-        track = tracks.add(tracks.folder(curve.rank, curve.folder), clean(curve.name)[:_LONGEST_NAME], unit=curve.unit)
+        track = tracks.add(
+            tracks.folder(curve.rank, curve.folder), harmless_line(curve.name)[:_LONGEST_NAME], unit=curve.unit
+        )
         out.write(_samples(track, curve.rows))
         written += curve.rows.height
     return written
 
 
 def _said(lane: Lane, say: Callable[[str], str]) -> Lane:
-    """A track of the analysis in another language. A finding keeps its code, by which it is found."""
+    """A track of the analysis in another language. A finding keeps its code, which readers search for."""
     if lane.folder != ANALYSIS:
         return lane
     rows = lane.rows
@@ -74,7 +76,7 @@ def _said(lane: Lane, say: Callable[[str], str]) -> Lane:
 
 
 def nested(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The rows, by start and longer first, in as few parts as needed for each to be nested; most need one."""
+    """The rows in as few nested parts as possible, sorted by start and then longer first; most need one part."""
     starts = rows["start_ns"].to_list()
     ends = (rows["start_ns"] + rows["dur_ns"]).to_list()
     open_ends: list[list[int]] = [[]]
@@ -92,7 +94,7 @@ def nested(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
 
 
 def _first_with_room(open_ends: list[list[int]], start: int, end: int) -> int:
-    """The first part in which a slice nests; what has ended by its start is closed, and a part is added if need be."""
+    """The index of the first part in which a slice nests; ended slices are closed, and a part is added if needed."""
     for place, stack in enumerate(open_ends):
         while stack and stack[-1] <= start:
             stack.pop()
@@ -125,7 +127,7 @@ class _Tracks:
         self._last = 0
 
     def folder(self, rank: int, path: str) -> int:
-        """The track for a folder of a rank, `a/b` below `a`; an empty path is the rank itself."""
+        """The track of a folder of a rank, `a/b` below `a`; an empty path is the rank's own track."""
         if (rank, path) not in self._known:
             if not path:
                 self._known[(rank, path)] = self.add(_TOP, f"rank {rank}")
@@ -135,7 +137,7 @@ class _Tracks:
         return self._known[(rank, path)]
 
     def add(self, parent: int, name: str, *, unit: str | None = None) -> int:
-        """A further track below another; with a unit it is a counter."""
+        """Add a track below another track; with a unit it is a counter."""
         self._children[parent] = order = self._children.get(parent, 0) + 1
         above = _field(5, parent) if parent != _TOP else b""
         about = above + _text(2, name) + _field(11, _EXPLICIT) + _field(12, order)
@@ -151,7 +153,7 @@ class _Tracks:
 
 
 def _slices(track: int, rows: pl.DataFrame, names: _Names, details: _Names) -> bytes:
-    """Begins and ends of nested slices in the order of time; of one moment ends first, and then the longer first."""
+    """The begins and ends of nested slices by time; at one moment ends come first, and then longer slices first."""
     start, dur = rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()
     count = len(start)
     instant = dur == 0
@@ -180,7 +182,7 @@ def _slices(track: int, rows: pl.DataFrame, names: _Names, details: _Names) -> b
     parts.append((count + np.arange(len(lasting)), _events((start + dur)[lasting], ends)))
     when = np.concatenate([start, (start + dur)[lasting]])
     what = np.concatenate([np.ones(count, dtype=np.int64), np.zeros(len(lasting), dtype=np.int64)])
-    # Rows come by start and longer first; the order of ends of one moment is of no matter.
+    # Rows are sorted by start and longer first; the order of ends at one moment does not matter.
     return _in_order(np.lexsort((what, when)), parts)
 
 
@@ -202,7 +204,7 @@ def _samples(track: int, rows: pl.DataFrame) -> bytes:
 
 
 def _events(when: _Ints, event: Sequence[_Bytes]) -> _Bytes:
-    """One packet a row with a track event made of these columns of bytes."""
+    """One packet for each row, with a track event made of these columns of bytes."""
     count = len(when)
     size = sum(column.shape[1] for column in event)
     body = [
@@ -216,7 +218,7 @@ def _events(when: _Ints, event: Sequence[_Bytes]) -> _Bytes:
 
 
 def _in_order(order: _Ints, parts: Iterable[tuple[_Ints, _Bytes]]) -> bytes:
-    """Packets of several lengths, each part with the numbers of its packets, one after the other in an order."""
+    """Packets of several lengths merged in the given order; each part comes with the numbers of its packets."""
     listed = [(numbers, packets) for numbers, packets in parts if len(numbers)]
     width = np.zeros(len(order), dtype=np.int64)
     for numbers, packets in listed:
@@ -254,7 +256,7 @@ def _message(number: int, body: bytes) -> bytes:
 
 
 def _text(number: int, text: str) -> bytes:
-    return _message(number, clean(text)[:_LONGEST_NAME].encode("utf-8", "replace"))
+    return _message(number, harmless_line(text)[:_LONGEST_NAME].encode("utf-8", "replace"))
 
 
 def _field(number: int, value: int) -> bytes:
@@ -275,7 +277,7 @@ def _constant(text: bytes, count: int) -> _Bytes:
 
 
 def _varint_field(number: int, values: _Ints, width: int) -> _Bytes:
-    """A field with a varint of always `width` bytes: the first ones say that more follow."""
+    """A varint field that is always `width` bytes: the first bytes say that more follow."""
     shifts = 7 * np.arange(width)
     groups = (values[:, None] >> shifts) & 0x7F
     groups[:, :-1] |= 0x80
@@ -283,6 +285,6 @@ def _varint_field(number: int, values: _Ints, width: int) -> _Bytes:
 
 
 def _fixed_field(number: int, values: _Ints) -> _Bytes:
-    """A field of eight bytes."""
+    """A field of eight fixed bytes."""
     raw = values.astype("<i8").view(np.uint8).reshape(len(values), 8)
     return np.concatenate([_constant(_varint(number << 3 | 1), len(values)), raw], axis=1)

@@ -1,4 +1,4 @@
-"""The plan in the JSON document: ranked actions, the noise floor, what is left out, and what to record next."""
+"""Writes the plan as a JSON block: ranked actions, the noise floor, what is left out, and what to record next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hermes.report.json_values import finite, ms, text_of, texts
 
 
 def plan_block(plan: Plan) -> dict[str, object]:
-    """Block `plan` of `hermes.report/1`."""
+    """The plan as the block `plan` of the JSON document `hermes.report/1`."""
     floor = plan.floor
     return {
         "noise": {

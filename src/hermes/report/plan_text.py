@@ -1,4 +1,4 @@
-"""The plan and the user's code on the terminal: what to do, at which line, and where the step goes."""
+"""Draws the plan and the user's code on the terminal: what to do, at which line, and where the step's time goes."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from hermes.report.plan_words import (
     together_sentence,
     unprofiled_sentence,
 )
-from hermes.report.screen import Screen
+from hermes.report.terminal_lines import Screen
 
 _ACTIONS = 5
 _CHANGES = 3
 _CAPTURES = 2
 _MINOR = 2
 _LINES = 5
-# Less of the step than this is not worth a line.
+# A smaller share of the step is not worth a line.
 _NOTABLE_LINE = 0.05
 
 
 def draw_plan(screen: Screen, report: Report) -> None:
-    """What to do first, what each action gives, and what to record next."""
+    """Draw what to do first, the gain of each action, and what to record next."""
     plan = report.plan
     if not plan.floor.step_ns:
         return
@@ -60,13 +60,13 @@ def draw_plan(screen: Screen, report: Report) -> None:
 
 
 def _unexplained(screen: Screen, report: Report) -> None:
-    """That no action is about the leaf of the headline."""
+    """Draw a line that no action is about the leaf of the headline, if so."""
     if report.verdict.leaf is not None and report.verdict.fault is None:
         screen.line("No rule explains the first leaf; these actions are for smaller ones.", indent=2, style="dim")
 
 
 def _change(screen: Screen, after: str) -> None:
-    """What to write, whole: it is there to be copied, or an example where it names what only the program could have."""
+    """Draw a change of code whole, so that users can copy it; a change with unknown names is marked as an example."""
     lines = [line for line in after.splitlines() if line.strip()]
     screen.line(("an example, in names of its own:" if is_example(after) else "change:", "green"), indent=5)
     for line in lines:
@@ -74,7 +74,7 @@ def _change(screen: Screen, after: str) -> None:
 
 
 def _minor(screen: Screen, report: Report) -> None:
-    """Losses that chance may have made: shown as such."""
+    """Draw the losses below the noise floor, which chance may have made."""
     plan = report.plan
     for one in plan.minor[:_MINOR]:
         screen.line(("below the noise: ", "dim"), minor_words(one, screen.say), indent=2, style="dim", most=2)
@@ -87,12 +87,12 @@ def _next(screen: Screen, report: Report) -> None:
 
 
 def draw_code(screen: Screen, report: Report) -> None:
-    """Which functions of the user's take most of the step, on the rank that the verdict is about."""
+    """Draw the functions of the user's code with the most time, on the rank that the verdict is about."""
     steps = [step.whole_ns for step in report.steps if step.rank == report.verdict.rank]
     if not steps:
         return
     mean = sum(steps) // len(steps) or 1
-    rows = [row for row in report.measures.rows(CodeLine) if row.rank == report.verdict.rank and row.place]
+    rows = [row for row in report.rows(CodeLine) if row.rank == report.verdict.rank and row.place]
     rows = [row for row in code_order(rows) if row.spent_ns >= _NOTABLE_LINE * mean]
     if not rows:
         return

@@ -1,17 +1,17 @@
-"""The plan in words that the terminal and the page share."""
+"""The sentences about the plan that the terminal and the page share."""
 
 from __future__ import annotations
 
 from hermes.base.say import say
-from hermes.knowledge.kernel_names import plain
+from hermes.knowledge.kernel_names import plain_kernel_name
 from hermes.model.finding import Loss
 from hermes.model.plan import Advice, Plan
 from hermes.report.format import between, confidence, counted, duration, fraction, ranks
-from hermes.report.told import Tell
+from hermes.report.localized_texts import Tell
 
 
 def noise_sentence(plan: Plan) -> str:
-    """What a loss must be able to give to be shown, and what that is taken from."""
+    """A sentence: the least gain that a loss must have to be shown, and how this noise floor was computed."""
     floor = plan.floor
     if not floor.ns:
         return "The noise floor was not measured: no step was."
@@ -25,7 +25,7 @@ def noise_sentence(plan: Plan) -> str:
 
 
 def unprofiled_sentence(plan: Plan) -> str:
-    """How long a step takes without the profiler, which gains are meant for; empty where no capture tells it."""
+    """A sentence: the step time without the profiler, to which gains refer; empty if no capture tells the time."""
     one = plan.unprofiled
     if one is None:
         return ""
@@ -38,11 +38,10 @@ def unprofiled_sentence(plan: Plan) -> str:
 
 
 def nothing_sentence(plan: Plan) -> str:
-    """That nothing is to be done, or that it was not recorded, and what was too small to tell from chance."""
-    if plan.unrecorded_ns and plan.floor.step_ns:
-        share = fraction(plan.unrecorded_ns / plan.floor.step_ns)
+    """A sentence for an empty plan: no rule names a cure, or the host's time was not recorded."""
+    if plan.unrecorded:
         how = f"run {plan.captures[0].command}" if plan.captures else "record Python stacks"
-        return f"{share} of the step ({duration(plan.unrecorded_ns)}) is Python that was not recorded: {how}."
+        return f"What the host did in {fraction(plan.unrecorded)} of the time was not recorded: {how}."
     if not plan.floor.ns:
         return "No rule names a cure."
     small = f" Below it: {counted(len(plan.minor), 'finding')}." if plan.minor else ""
@@ -50,21 +49,21 @@ def nothing_sentence(plan: Plan) -> str:
 
 
 def minor_words(one: Loss, tell: Tell = say) -> str:
-    """A loss below the noise floor, in a line."""
+    """A loss below the noise floor, in one line."""
     title = tell(one.message)
     at = f" ({one.lines[0]})" if one.lines and one.lines[0] not in title else ""
     return f"{one.code} {duration(one.cost_ns)}  {title}{at}"
 
 
 def gain_words(one: Advice) -> str:
-    """`52.0 to 52.1 ms, 35.8%`, or `up to 26.4 ms, 20.4%` where nothing was replayed or others hide it."""
+    """An action's gain: `52.0 to 52.1 ms, 35.8%`, or `up to 26.4 ms, 20.4%` without a replay or if others hide it."""
     if one.gain.low_ns:
         return f"{between(one.gain.low_ns, one.gain.high_ns)}, {share_words(one)}"
     return f"up to {duration(one.gain.high_ns)}, {share_words(one)}"
 
 
 def share_words(one: Advice) -> str:
-    """The gain as per cent of the step."""
+    """An action's gain as per cent of the step."""
     low, high = fraction(one.share_low), fraction(one.share_high)
     if not one.gain.low_ns:
         return high
@@ -72,24 +71,24 @@ def share_words(one: Advice) -> str:
 
 
 def beyond_words(one: Advice) -> str:
-    """What an action adds to those before it, where that is another number; empty else."""
+    """What an action adds to the actions before it, if that differs from its own gain; empty otherwise."""
     if one.beyond_ns is None or one.beyond_ns == one.gain.low_ns:
         return ""
     return f"{duration(one.beyond_ns)} more after those above"
 
 
 def who_words(one: Advice, everyone: tuple[int, ...]) -> str:
-    """Whom the loss strikes, and whom or what it is laid at."""
+    """The ranks that the loss affects, and the ranks, links, operators or settings that it blames."""
     who = "all collected ranks" if len(everyone) > 1 and {*one.ranks} == {*everyone} else ranks(one.ranks)
     if not one.blames:
         return who
     blames = [blame for blame in one.blames if blame not in one.lines]
     more = f" and {len(blames) - 2} more" if len(blames) > 2 else ""
-    return f"{who}, by {', '.join(map(plain, blames[:2]))}{more}" if blames else who
+    return f"{who}, by {', '.join(map(plain_kernel_name, blames[:2]))}{more}" if blames else who
 
 
 def facts(one: Advice, everyone: tuple[int, ...]) -> list[str]:
-    """What stands under the title of an action."""
+    """The lines under the title of an action."""
     said = [
         ", ".join(one.codes),
         who_words(one, everyone),
@@ -100,7 +99,7 @@ def facts(one: Advice, everyone: tuple[int, ...]) -> list[str]:
 
 
 def together_sentence(plan: Plan) -> str:
-    """What the first actions give when they are replayed together; empty where nothing was replayed."""
+    """A sentence: the gain of the first actions replayed together; empty if nothing was replayed."""
     one = plan.combined
     if one is None:
         return ""

@@ -1,11 +1,11 @@
-"""The JSON document `hermes.report/1`: the report for programs, exact and the same each time."""
+"""Writes the JSON document `hermes.report/1`: the report for programs, exact and the same each time."""
 
 from __future__ import annotations
 
 from hermes.model.report import Report
 from hermes.report.findings_json import finding_document, text_document, text_documents
 from hermes.report.json_lines import dumps
-from hermes.report.json_values import clear
+from hermes.report.json_values import clear_json_values
 from hermes.report.json_values import maybe as _maybe
 from hermes.report.json_values import text_of as _text
 from hermes.report.measures_json import blocks
@@ -17,7 +17,7 @@ SCHEMA = "hermes.report/1"
 def document(report: Report) -> dict[str, object]:
     """The report as JSON values: milliseconds give back the nanosecond by `round(ms * 1e6)`, None is null.
 
-    `step_trace_time` alone is in microseconds, as Ascend's own file.
+    The block `step_trace_time` alone is in microseconds, as in Ascend's own file.
     """
     measured = blocks(report)
     return {
@@ -39,12 +39,12 @@ def document(report: Report) -> dict[str, object]:
         },
         **measured,
         "plan": plan_block(report.plan),
-        "diagnostics": [clear(note.document()) for note in report.diagnostics],
+        "diagnostics": [clear_json_values(note.document()) for note in report.diagnostics],
     }
 
 
 def to_json(report: Report) -> str:
-    """The document as text, one row of a table a line; equal reports give equal bytes in UTF-8."""
+    """The report as JSON text, one row of a table a line; equal reports give equal bytes in UTF-8."""
     return dumps(document(report))
 
 

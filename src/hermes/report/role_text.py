@@ -1,4 +1,4 @@
-"""What the terminal says of the roles of a reinforcement-learning job."""
+"""Describes the roles of a reinforcement-learning job on the terminal, such as rollout and update."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _MOST = 6
 
 
 def role_lines(report: Report) -> Iterator[str]:
-    """One line: the tasks of roles by their time a step, the longest first; none for a job without roles."""
-    rows = report.measures.rows(RoleTime)
+    """One line with the tasks of roles by their time a step, the longest first; no line for a job without roles."""
+    rows = report.rows(RoleTime)
     steps = len({row.step for row in rows})
     tasks: dict[str, list[RoleTime]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""The picture of running jobs for a terminal, in the reader's language."""
+"""Draws the running jobs of this machine on a terminal, in the reader's language."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text as Line
 
-from hermes.base.foreign_text import clean
 from hermes.base.message import Rank, Word, message, sentence
+from hermes.base.sanitize_text import harmless_line
 from hermes.base.say import say
 from hermes.jobs.api import JobView, RankView, bandwidth_lines
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 24
 _WIDE = 120
-"""Columns of a terminal from which on all stands in one table."""
+"""The terminal width in columns from which all values of a rank stand in one table."""
 _TOLD = 4
 _ABSENT = "-"
 
 
 class JobColumn(Word):
-    """A column of the table of ranks."""
+    """A column of the table of ranks that shows a running job."""
 
     RANK = "rank"
     STEP = "step"
@@ -42,15 +42,15 @@ class JobColumn(Word):
 
 
 NO_JOB = sentence("jobs.no_job")
-"""The picture where nothing runs."""
+"""Says that no job is running."""
 
 NOTHING_MEASURED = sentence("jobs.nothing_measured")
-"""Of a rank whose steps no counter tells of."""
+"""Says that no counter records the steps of a rank."""
 
 
 @message("jobs.rank_goes_to")
 def rank_goes_to(*, rank: Rank) -> None:
-    """Before what the steps of a rank go to."""
+    """Introduces the list of what a rank's step time goes to."""
 
 
 def sparkline(walls_ns: Sequence[int], width: int = _WIDTH) -> str:
@@ -65,20 +65,20 @@ def sparkline(walls_ns: Sequence[int], width: int = _WIDTH) -> str:
 
 
 def draw(jobs: Sequence[JobView], language: str = "en") -> RenderableType:
-    """All jobs, one table each."""
+    """All running jobs, one table for each job."""
     if not jobs:
         return Line(say(NO_JOB, language), style="dim")
     parts: list[RenderableType] = []
     for job in jobs:
         parts.append(_Ranks(job, language))
         if job.stalled:
-            parts.append(Line(f"  {clean(say(job.stalled, language))}", style="bold"))
-        parts += [Line(f"  {clean(say(line, language))}") for line in (*bandwidth_lines(job), *job.said)]
+            parts.append(Line(f"  {harmless_line(say(job.stalled, language))}", style="bold"))
+        parts += [Line(f"  {harmless_line(say(line, language))}") for line in (*bandwidth_lines(job), *job.said)]
     return Group(*parts)
 
 
 class _Ranks:
-    """The ranks of a job: one table where the terminal is wide, else what steps go to stands below it."""
+    """The ranks of a job: one table on a wide terminal; on a narrow one, where step time goes stands below."""
 
     def __init__(self, job: JobView, language: str) -> None:
         self._job = job
@@ -96,12 +96,12 @@ class _Ranks:
 
 def _table(job: JobView, language: str, *, wide: bool) -> Table:
     state = f": {say(job.state.message, language)}" if job.state else ""
-    table = Table(title=Line(f"{clean(job.id)}{state}"), title_justify="left", expand=False)
+    table = Table(title=Line(f"{harmless_line(job.id)}{state}"), title_justify="left", expand=False)
     columns = {column: [cell(rank) for rank in job.ranks] for column, cell in _CELLS.items()}
     columns[JobColumn.LATEST] = [sparkline(rank.walls_ns, _WIDTH if wide else _WIDTH // 2) for rank in job.ranks]
     if wide:
         columns[JobColumn.SPENT] = [_shares(rank, language) for rank in job.ranks]
-    # Where the terminal is narrow, what no rank has takes no room; a number is never cut.
+    # On a narrow terminal a column without values takes no room; a number is never cut.
     hidden = _OPTIONAL if wide else _OPTIONAL | _SPARE
     for column, cells in columns.items():
         if column in hidden and {*cells} == {_ABSENT}:

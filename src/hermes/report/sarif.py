@@ -1,4 +1,4 @@
-"""A document's findings as SARIF 2.1.0, for editors and CI."""
+"""Writes a document's findings as SARIF 2.1.0, for editors and CI."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import quote
 from hermes.base.message import Message
 from hermes.base.say import say
 from hermes.model.document import Document
-from hermes.model.finding import Finding, Line
+from hermes.model.finding import Finding, SourceLine
 from hermes.model.leaf import Leaf, Risk
 from hermes.version import __version__
 
@@ -17,8 +17,8 @@ _LEVELS: Mapping[Leaf | Risk, str] = {Risk.STOPS: "error", Risk.SLOW: "note", Ri
 
 
 def sarif(document: Document, name: str, rules: Mapping[str, Sequence[Message]]) -> dict[str, Any]:
-    """The findings that name lines of code; `rules` says by code a title, a reason and an advice."""
-    results = [(one, line) for one in document.findings for line in one.lines if isinstance(line, Line)]
+    """The findings that name lines of code, as SARIF; `rules` gives, for each code, a title, a reason and an advice."""
+    results = [(one, line) for one in document.findings for line in one.lines if isinstance(line, SourceLine)]
     used = sorted({one.code for one, _ in results})
     index = {code: position for position, code in enumerate(used)}
     notes = [one for one in document.coverage if one.level == "degraded"]
@@ -51,7 +51,7 @@ def _rule(code: str, texts: Sequence[Message]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _result(one: Finding, line: Line, index: int) -> dict[str, Any]:
+def _result(one: Finding, line: SourceLine, index: int) -> dict[str, Any]:
     column, last, end = line.span
     region = {"startLine": line.line, "startColumn": column, "endLine": last, "endColumn": end}
     if last == line.line and end <= column:

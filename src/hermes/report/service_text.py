@@ -1,4 +1,4 @@
-"""What the terminal says of an inference service: how long its requests take, and its batches."""
+"""Describes an inference service on the terminal: the time of its requests, and its batches."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hermes.report.format import duration, fraction
 
 
 def service_lines(report: Report) -> Iterator[str]:
-    """A line for the requests and one for the batches; none for what is no service."""
-    for row in report.measures.rows(Requests):
+    """A line for the requests and a line for the batches; no line for a job that is no service."""
+    for row in report.rows(Requests):
         times = (
             ("first token", row.first_token_ns, row.first_token_99_ns),
             ("further token", row.further_token_ns, row.further_token_99_ns),
@@ -24,8 +24,8 @@ def service_lines(report: Report) -> Iterator[str]:
         ]
         speed = [f"{row.tokens_per_second:.0f} tokens/s"] if row.tokens_per_second is not None else []
         yield f"Requests {row.requests}  {' · '.join([*said, *speed])}"
-    batches = [row for row in report.measures.rows(Batches) if row.phase is not None]
-    paused = [row for row in report.measures.rows(BatchPauses) if row.window_ns]
+    batches = [row for row in report.rows(Batches) if row.phase is not None]
+    paused = [row for row in report.rows(BatchPauses) if row.window_ns]
     if batches:
         said = [f"{row.phase} {row.batches} of {duration(row.median_ns)}" for row in batches]
         worst = max((row.idle_ns / row.window_ns for row in paused), default=None)

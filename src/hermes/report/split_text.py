@@ -1,4 +1,4 @@
-"""The split of the step on a terminal: a bar for each rank, with the numbers of the tree."""
+"""Draws the parts of the step on a terminal: a bar for each rank, with the numbers of the time tree."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.cells import cell_len
 
 from hermes.model.leaf import Part
 from hermes.model.leaf_time import LeafTime
-from hermes.model.measures import StepSplit
 from hermes.model.report import Report
+from hermes.model.step_measures import StepSplit
 from hermes.report.format import NOT_MEASURED, counted, duration, share
-from hermes.report.screen import Piece, Screen
-from hermes.report.shape import COMPONENTS, WINDOW_KINDS, extremes, parts, place, typical
+from hermes.report.report_rows import COMPONENTS, WINDOW_KINDS, extremes, place_of_row, step_components, typical
+from hermes.report.terminal_lines import Piece, Screen
 
 _RANKS_TWO_LINES = 3
 _RANKS_ONE_LINE = 8
@@ -25,16 +25,16 @@ _STYLES = {"compute": "blue", "comm": "yellow", "copy": "cyan", "free": "bright_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """One line of the split."""
+    """One line of the drawing: a label and the step whose bar is drawn."""
 
     label: str
     step: StepSplit
 
 
 def _as_in_the_tree(report: Report) -> list[StepSplit]:
-    """The mean step of each rank, split as its leaves are: bars and tree show the same numbers."""
+    """The mean step of each rank, with parts summed from its leaves: bars and tree show the same numbers."""
     found: dict[int, Counter[Part]] = {}
-    for row in report.measures.rows(LeafTime):
+    for row in report.rows(LeafTime):
         found.setdefault(row.rank, Counter())[row.leaf.part] += row.total_ns
     steps = report.measures.job.steps
     made = []
@@ -55,7 +55,7 @@ def _as_in_the_tree(report: Report) -> list[StepSplit]:
 
 
 def draw_split(screen: Screen, report: Report) -> None:
-    """A bar for each rank, or for the fastest, the median and the slowest of many."""
+    """Draw a bar for each rank, or, of many ranks, for the fastest, the median and the slowest."""
     screen.gap()
     steps = report.steps
     if not steps:
@@ -68,7 +68,7 @@ def draw_split(screen: Screen, report: Report) -> None:
     else:
         labelled = [(f"{word}: ", step) for word, step in extremes(chosen)]
     same = len({step.step for step in chosen}) == 1
-    rows = [_Row(label=f"{word}{place(s.rank, None if same else s.step)}", step=s) for word, s in labelled]
+    rows = [_Row(label=f"{word}{place_of_row(s.rank, None if same else s.step)}", step=s) for word, s in labelled]
     _split_heading(screen, steps, chosen)
     label = max(cell_len(row.label) for row in rows)
     longest = max(row.step.window_ns for row in rows)
@@ -97,7 +97,7 @@ def _split_heading(screen: Screen, steps: Sequence[StepSplit], chosen: Sequence[
 def _two_line_rows(screen: Screen, rows: Iterable[_Row], label: int, longest: int) -> None:
     room = max(screen.width - label - 14, 10)
     for row in rows:
-        measured = parts(row.step)
+        measured = step_components(row.step)
         head = f"  {row.label:<{label}}  {duration(row.step.window_ns):>8}  "
         if measured is None:
             screen.line(head, (f"split {NOT_MEASURED}", "dim"))
@@ -119,7 +119,7 @@ def _one_line_rows(screen: Screen, rows: Iterable[_Row], label: int, longest: in
         heads += [" " * (14 - len(key)), (screen.glyphs[key], _STYLES[key]), f" {key}"]
     screen.line(*heads)
     for row in rows:
-        measured = parts(row.step)
+        measured = step_components(row.step)
         head = f"  {row.label:<{label}}  {duration(row.step.window_ns):>8}  "
         if measured is None:
             screen.line(head, (f"split {NOT_MEASURED}", "dim"))
@@ -131,7 +131,7 @@ def _one_line_rows(screen: Screen, rows: Iterable[_Row], label: int, longest: in
 
 
 def _bar(screen: Screen, measured: Sequence[int], window_ns: int, longest: int, room: int) -> list[tuple[str, str]]:
-    """Runs of glyphs: the bar is as long as the window on the scale of `longest`, its runs add up to it."""
+    """The glyph runs of a bar, which add up to the window's length on the scale of `longest`."""
     length = max(room * window_ns // longest, 1) if longest else 0
     done = drawn = 0
     runs = []

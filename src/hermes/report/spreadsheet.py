@@ -1,4 +1,4 @@
-"""The report as a workbook: findings, what to do, and every table with exact values, a sheet each."""
+"""Writes the report as a workbook: sheets for findings, actions, and every table with exact values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.structure_measures import RankMatrix, Spread
 from hermes.report.findings_sheet import findings_rows
-from hermes.report.format import clean
+from hermes.report.format import harmless_line
 from hermes.report.json_values import finite, ms
+from hermes.report.localized_texts import Tell, teller
 from hermes.report.measures_json import block
-from hermes.report.sheets import cell, sheet_name
-from hermes.report.told import Tell, teller
+from hermes.report.sheet_cells import cell, sheet_name
 
 _UNITS: dict[Kind, str] = {"ns": "ms", "us": "us", "moment": "ns", "bytes": "bytes"}
 _ACTIONS = (
@@ -24,11 +24,11 @@ _ACTIONS = (
     ("Behind it", "责任方"), ("Lines", "代码行"), ("How to check", "如何验证"), ("Risk", "风险"),
     ("Source", "来源"),
 )  # fmt: skip
-"""Columns in English and Chinese."""
+"""The columns of the sheet of actions, in English and Chinese."""
 
 
 def spreadsheet(report: Report, language: str = "en") -> bytes:
-    """The file, in English (`en`) or Chinese (`zh`); durations are milliseconds a step, as in the JSON report."""
+    """The bytes of the workbook, in English (`en`) or Chinese (`zh`); durations are milliseconds a step, as in JSON."""
     tell, at = teller(language), int(language == "zh")
     sheets: dict[str, list[list[Cell]]] = {
         tell("Findings"): findings_rows(report.findings, tell),
@@ -38,7 +38,7 @@ def spreadsheet(report: Report, language: str = "en") -> bytes:
         if rows:
             lines = [[cell(row.get(prefix + one.key)) for one, prefix in columns] for row in rows]
             sheets[sheet_name(tell(title), sheets)] = [[_heading(one, tell) for one in columns], *lines]
-    matrix = report.measures.rows(RankMatrix).only
+    matrix = report.rows(RankMatrix).only
     if matrix is not None:
         about = declared()[RankMatrix]
         sheets[sheet_name(tell(about.title), sheets)] = _matrix(matrix, tell)
@@ -46,7 +46,7 @@ def spreadsheet(report: Report, language: str = "en") -> bytes:
 
 
 def _shown(cell: Cell, tell: Tell) -> Cell:
-    return tell(clean(cell)) if isinstance(cell, str) else cell
+    return tell(harmless_line(cell)) if isinstance(cell, str) else cell
 
 
 def _action(row: Advice, tell: Tell) -> list[Cell]:
@@ -62,7 +62,7 @@ def _listed(values: Sequence[object]) -> str:
 
 
 def _matrix(matrix: RankMatrix, tell: Tell) -> list[list[Cell]]:
-    """Each metric of each rank; of ranks that share a row the median."""
+    """Each metric of each rank; for ranks that share a row, the median."""
     units = ["ms" if metric.unit == "ns" else metric.unit for metric in matrix.metrics]
     names = [tell(metric.name) for metric in matrix.metrics]
     heads: list[Cell] = [tell("First rank"), tell("Last rank")]
@@ -80,7 +80,7 @@ def _median(cell: Spread | None, scale: int) -> Cell:
 
 
 _Table = tuple[str, list[tuple[Column, str]], list[dict[str, Any]]]
-"""Title, columns, and rows by their keys."""
+"""A sheet: its title, its columns, and its rows by column keys."""
 
 
 def _tables(report: Report) -> Iterator[_Table]:
@@ -90,7 +90,7 @@ def _tables(report: Report) -> Iterator[_Table]:
 
 
 def _of_kind(report: Report, about: Declared) -> Iterator[_Table]:
-    """The rows of a measure as the JSON report has them; nested rows that have a table are a sheet of their own."""
+    """The rows of a measure as in the JSON report; nested rows with a table become a sheet of their own."""
     found = block(report.measures, about)
     rows = [found] if isinstance(found, dict) else found if isinstance(found, list) else []
     inner = {one.name for one in about.opened}

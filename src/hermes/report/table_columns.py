@@ -1,4 +1,4 @@
-"""The report's tables: every declared measure by its columns, and the few that have a shape of their own."""
+"""Makes the report's tables: every declared measure by its columns, and a few tables of their own form."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hermes.model.declare import Declared, Kind, columns_of, declared
 from hermes.model.job import Rows
 from hermes.model.report import Input, Report
 from hermes.model.structure_measures import RankMatrix
-from hermes.report import cells
-from hermes.report.cells import HELD, Cell, Column, Heading, Table, table
+from hermes.report import table_cells
 from hermes.report.format import numbers
-from hermes.report.matrix import matrix_tables
-from hermes.report.shape import ASCEND_FIELDS, AscendPair, ascend_pairs, ascend_values
+from hermes.report.rank_matrix_tables import matrix_tables
+from hermes.report.report_rows import ASCEND_FIELDS, AscendPair, ascend_pairs, ascend_values
+from hermes.report.table_cells import HELD, Cell, Column, Heading, Table, table
 
 _OWN_SHAPE = ("step_trace_time.rows", "rank_matrix")
 UNITS: dict[Kind, str] = {"ns": "ns", "moment": "ns", "bytes": "bytes"}
-WORDS: frozenset[Kind] = frozenset({"name", "word", "flag", "list", "rows"})
+WORDS: frozenset[Kind] = frozenset({"name", "word", "flag", "file", "list", "rows"})
 
 
 def tables(report: Report) -> tuple[Table, ...]:
@@ -27,14 +27,14 @@ def tables(report: Report) -> tuple[Table, ...]:
     for about in declared().values():
         if about.path not in _OWN_SHAPE:
             made += _of_kind(report, about)
-    matrix = report.measures.rows(RankMatrix).only
+    matrix = report.rows(RankMatrix).only
     if matrix is not None and len(report.coverage.ranks_seen) > 1:
         made += matrix_tables(matrix)
     return tuple(made)
 
 
 def _of_kind(report: Report, about: Declared) -> list[Table]:
-    every: Rows[object] = report.measures.rows(about.row)
+    every: Rows[object] = report.rows(about.row)
     rows = [row for row in every if about.shown(row)]
     key = about.path.replace(".", "-")
     if not about.opened:
@@ -55,7 +55,7 @@ def _columns(
     columns: Sequence[Declaration], row_of: Callable[[Any], Any] = lambda row: row,
     parent_of: Callable[[Any], Any] = lambda row: row,
 ) -> list[Column[Any]]:  # fmt: skip
-    """The columns that a table shows; `row_of` finds the declared row in what the table holds."""
+    """The columns that a table shows; `row_of` finds the declared row in the table's row."""
     made: list[Column[Any]] = []
     for one in columns:
         if one.prefix is not None and one.row is not None:
@@ -71,7 +71,7 @@ def _columns(
 
 
 def _opened_columns(about: Declared, name: str) -> list[Column[Any]]:
-    """Whose part it is, then what the part says."""
+    """The columns of nested rows: first those of the row that holds them, then their own."""
     inner = next(one.row for one in about.columns if one.name == name)
     whose = [one for one in about.columns if one.name in ("rank", "step")]
     return [
@@ -89,11 +89,11 @@ def _cell(one: Declaration, row_of: Callable[[Any], Any], parent_of: Callable[[A
 
 
 def _writer(one: Declaration) -> Callable[[Any, int], Cell]:
-    """How a value of this column is written; the second argument is what a duration is a part of."""
+    """The function that formats a value of this column; its second argument is the whole for a duration's share."""
     if one.keys:
-        return lambda value, _: cells.name(", ".join(" ".join(map(_word, part)) for part in value))
+        return lambda value, _: table_cells.name(", ".join(" ".join(map(_word, part)) for part in value))
     if one.kind == "ns":
-        return cells.time
+        return table_cells.time
     write = WRITERS[one.kind]
     return lambda value, _: write(value)
 
@@ -106,25 +106,26 @@ def _word(value: object) -> str:
 
 def _listed(value: tuple[object, ...] | None) -> Cell:
     if value is None:
-        return cells.known(None)
+        return table_cells.known_text_cell(None)
     whole = all(isinstance(one, int) for one in value)
-    return cells.name(numbers(value) if whole else ", ".join(map(str, value)))  # type: ignore[arg-type]
+    return table_cells.name(numbers(value) if whole else ", ".join(map(str, value)))  # type: ignore[arg-type]
 
 
 def _flag(value: bool | None) -> Cell:
-    return cells.absent() if value is None else cells.words("yes" if value else "no")
+    return table_cells.absent() if value is None else table_cells.words("yes" if value else "no")
 
 
 def _chance(value: float | None) -> Cell:
     if value is None:
-        return cells.absent()
+        return table_cells.absent()
     return Cell(text="<0.001" if value < 0.001 else f"{value:.3f}", value=repr(value))
 
 
 WRITERS: dict[Kind, Callable[[Any], Cell]] = {
-    "us": cells.micro, "moment": cells.whole, "bytes": cells.size_cell, "count": cells.whole, "number": cells.decimal,
-    "share": cells.fraction_cell, "chance": _chance, "name": cells.known, "word": cells.known, "flag": _flag,
-    "list": _listed,
+    "us": table_cells.micro, "moment": table_cells.whole_number_cell, "bytes": table_cells.size_cell,
+    "count": table_cells.whole_number_cell, "number": table_cells.decimal, "share": table_cells.fraction_cell,
+    "chance": _chance, "name": table_cells.known_text_cell, "word": table_cells.known_text_cell, "flag": _flag,
+    "file": table_cells.file, "list": _listed,
 }  # fmt: skip
 
 
@@ -144,7 +145,7 @@ def ascend_table(report: Report) -> Table:
 
 
 def inputs_table(report: Report) -> Table:
-    """The captures that were read."""
+    """The table of the captures that were read."""
     return table("captures", "Captures", "What was read, one capture a row.", _INPUTS, report.inputs)
 
 
@@ -163,16 +164,21 @@ def _ascend_lines(pair: AscendPair) -> list[tuple[Cell, ...]]:
 
 
 def _ascend_line(pair: AscendPair, source: str, values: Sequence[int | None]) -> tuple[Cell, ...]:
-    return (cells.whole(pair.rank), cells.whole(pair.step), cells.words(source), *(cells.micro(ns) for ns in values))
+    return (
+        table_cells.whole_number_cell(pair.rank),
+        table_cells.whole_number_cell(pair.step),
+        table_cells.words(source),
+        *(table_cells.micro(ns) for ns in values),
+    )
 
 
 _INPUTS: tuple[Column[Input], ...] = (
-    Column(title="Path", cell=lambda row: cells.name(row.path), words=True),
-    Column(title="Rank", cell=lambda row: cells.whole(row.rank)),
-    Column(title="Format", cell=lambda row: cells.name(row.format), words=True),
-    Column(title="Capture", cell=lambda row: cells.name(row.capture), words=True),
-    Column(title="Level", cell=lambda row: cells.known(row.level), words=True),
-    Column(title="Vendor", cell=lambda row: cells.name(row.vendor), words=True),
-    Column(title="Chip", cell=lambda row: cells.known(row.chip), words=True),
-    Column(title="Degraded", cell=lambda row: cells.words("yes" if row.degraded else "no"), words=True),
+    Column(title="Path", cell=lambda row: table_cells.name(row.path), words=True),
+    Column(title="Rank", cell=lambda row: table_cells.whole_number_cell(row.rank)),
+    Column(title="Format", cell=lambda row: table_cells.name(row.format), words=True),
+    Column(title="Capture", cell=lambda row: table_cells.name(row.capture), words=True),
+    Column(title="Level", cell=lambda row: table_cells.known_text_cell(row.level), words=True),
+    Column(title="Vendor", cell=lambda row: table_cells.name(row.vendor), words=True),
+    Column(title="Chip", cell=lambda row: table_cells.known_text_cell(row.chip), words=True),
+    Column(title="Degraded", cell=lambda row: table_cells.words("yes" if row.degraded else "no"), words=True),
 )

@@ -1,4 +1,4 @@
-"""The report on one screen of a terminal: what is missing, the answer, the split of the step, the losses."""
+"""Draws the report on one screen of a terminal: missing data, the answer, the parts of the step, the losses."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from hermes.base.say import say
-from hermes.knowledge.kernel_names import plain
-from hermes.knowledge.vendors import HOST_ONLY, STEP_FILE
+from hermes.knowledge.kernel_names import plain_kernel_name
+from hermes.knowledge.vendor_traits import HOST_ONLY, STEP_FILE
 from hermes.model.finding import Loss
-from hermes.model.measures import TopRow
 from hermes.model.path_measures import StepPath
 from hermes.model.report import Report
+from hermes.model.step_measures import CommunicationTop, KernelTop, OperatorTop, TopRow
+from hermes.report import value_labels
 from hermes.report.comm_text import notable
 from hermes.report.compute_text import compute_items
 from hermes.report.format import (
@@ -28,22 +29,22 @@ from hermes.report.format import (
     share,
 )
 from hermes.report.host_text import host_lines
+from hermes.report.localized_texts import Tell
 from hermes.report.plan_text import draw_code, draw_plan
-from hermes.report.role_text import role_lines
-from hermes.report.screen import Piece, Screen
-from hermes.report.service_text import service_lines
-from hermes.report.shape import (
+from hermes.report.report_rows import (
     ASCEND_FIELDS,
     AscendPair,
     ascend_pairs,
     ascend_values,
     difference_sentence,
-    parts,
     path_part,
-    place,
+    place_of_row,
+    step_components,
 )
+from hermes.report.role_text import role_lines
+from hermes.report.service_text import service_lines
 from hermes.report.split_text import draw_split
-from hermes.report.told import Tell
+from hermes.report.terminal_lines import Piece, Screen
 from hermes.report.tree_text import draw_tree
 
 _WARNINGS = 3
@@ -55,18 +56,18 @@ _COMM_LINES = 4
 _ASCEND_STEPS = 1
 _PATH_PARTS = 4
 _PREPARING_PARTS = 2
-# Less of the window than this is not worth a line.
+# A smaller share of the window is not worth a line.
 _TRIVIAL = 1_000
-"""A part of a path below one of so many parts is not told."""
+"""Parts of a path below 1/`_TRIVIAL` of it are not shown."""
 _NOTABLE_RIVAL = 0.05
 _HOST_LINES = 2
 _NAME_AT_LEAST = 24
 
 
 def render_text(report: Report, console: Console, *, written: Sequence[str] = (), tell: Tell = say) -> None:
-    """Draw the report on `console`; `written` names the files that hold all of it, if any were written.
+    """Draw the report on `console`; `written` names the files with the whole report, if any were written.
 
-    `tell` puts its texts into another language.
+    `tell` translates the texts into the reader's language.
     """
     screen = Screen(console, tell=tell)
     if not _on_host(report):
@@ -89,11 +90,11 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     _losses(screen, report)
     screen.gap()
     if _on_host(report):
-        _top(screen, "Top operators", report.top.operators)
+        _top(screen, "Top operators", report.rows(OperatorTop))
     else:
-        _top(screen, "Top kernels", report.top.kernels)
-    if report.top.communication or not _on_host(report):
-        _top(screen, "Top communication", report.top.communication)
+        _top(screen, "Top kernels", report.rows(KernelTop))
+    if report.rows(CommunicationTop) or not _on_host(report):
+        _top(screen, "Top communication", report.rows(CommunicationTop))
     _notes(screen, report)
     if written:
         screen.gap()
@@ -101,12 +102,12 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
 
 
 def _on_host(report: Report) -> bool:
-    """Whether the job computes on the processor alone: what no device recorded is then nothing that is missing."""
+    """Whether the job computes on the processor alone: then device data is not missing."""
     return (
         bool(report.inputs)
         and all(row.vendor == HOST_ONLY for row in report.inputs)
-        and not report.top.kernels
-        and not any(parts(step) for step in report.steps)
+        and not report.rows(KernelTop)
+        and not any(step_components(step) for step in report.steps)
     )
 
 
@@ -124,12 +125,12 @@ def _coverage(screen: Screen, report: Report) -> None:
 
 
 def _path(screen: Screen, report: Report) -> None:
-    """The answer's path in one or two lines: what took most of it."""
+    """Draw the verdict's critical path in one or two lines: the parts with most of its time."""
     if not report.paths:
         return
     path = report.paths[0]
     screen.gap()
-    screen.line(("Critical path", "bold"), f" ({place(path.rank, path.step)}; what it could not end without)")
+    screen.line(("Critical path", "bold"), f" ({place_of_row(path.rank, path.step)}; what it could not end without)")
     screen.items([*_path_items(screen, path, _PATH_PARTS), *_rival(screen, path)], indent=2)
     for before in report.paths[1:2]:
         if before.stretch == "preparing":
@@ -138,7 +139,7 @@ def _path(screen: Screen, report: Report) -> None:
 
 
 def _compute(screen: Screen, report: Report) -> None:
-    """How well the device computes, where that matters."""
+    """Draw how well the device computes, if notable."""
     items = compute_items(report)
     if items:
         screen.line(("Compute", "bold"), f"  {'; '.join(items)}", most=2)
@@ -157,7 +158,7 @@ def _path_items(screen: Screen, path: StepPath, most: int) -> list[list[Piece]]:
 
 
 def _rival(screen: Screen, path: StepPath) -> list[list[Piece]]:
-    """What takes over first when the path is shortened, where it is notable."""
+    """The work that becomes critical first when the path is shortened, if notable."""
     return [
         [f"close behind: {screen.shorten(f'{row.component} on {row.where}', 36)} {duration(row.ns)}"]
         for row in path.near_critical[:1]
@@ -166,7 +167,7 @@ def _rival(screen: Screen, path: StepPath) -> list[list[Piece]]:
 
 
 def _host(screen: Screen, report: Report) -> None:
-    """What the host lost of the step, where it is worth a line."""
+    """Draw what the host lost of the step, if notable."""
     for title, text in host_lines(report)[:_HOST_LINES]:
         screen.line((title, "bold"), "  ", screen.shorten(text, screen.width - len(title) - 2))
 
@@ -198,7 +199,7 @@ def _ascend_pair(screen: Screen, pair: AscendPair) -> None:
     row = pair.computed or pair.reported
     if row is None:
         return
-    # Communication is the sum of exposed and overlapped; a bubble exists only with pipeline parallelism.
+    # Communication is the sum of exposed and overlapped time; a bubble exists only with pipeline parallelism.
     values = [
         (word, ns)
         for (word, _), ns in zip(ASCEND_FIELDS, ascend_values(row), strict=True)
@@ -251,7 +252,7 @@ def _losses(screen: Screen, report: Report) -> None:
 
 
 def _preview(screen: Screen, report: Report) -> None:
-    """What rules say that have not earned trust yet, a line each."""
+    """Draw a line for each finding of a preview rule."""
     findings = [finding for finding in report.findings if finding.state == "preview"]
     if findings:
         screen.line(("Preview", "bold"), "  (rules that are not trusted yet: look before you act)")
@@ -265,7 +266,7 @@ def _who(finding: Loss, report: Report) -> str:
     if not finding.blames:
         return who
     more = f" and {len(finding.blames) - 2} more" if len(finding.blames) > 2 else ""
-    return f"{who}, blames {', '.join(map(plain, finding.blames[:2]))}{more}"
+    return f"{who}, blames {', '.join(map(plain_kernel_name, finding.blames[:2]))}{more}"
 
 
 def _top(screen: Screen, title: str, rows: Sequence[TopRow]) -> None:
@@ -278,7 +279,7 @@ def _top(screen: Screen, title: str, rows: Sequence[TopRow]) -> None:
         numbers = f"{duration(row.total_ns):>8} {fraction(row.share):>6} {f'x{row.count}':>7}  "
         room = max(screen.width - len(numbers) - 3, _NAME_AT_LEAST)
         detail = f"  {row.detail}" if row.detail and row.detail != row.name else ""
-        name = screen.shorten(plain(row.name), max(room - cell_len(detail), _NAME_AT_LEAST))
+        name = screen.shorten(plain_kernel_name(row.name), max(room - cell_len(detail), _NAME_AT_LEAST))
         left = room - cell_len(name)
         screen.line(f"  {numbers}", name, (screen.shorten(detail, left) if left > 4 else "", "dim"))
 
@@ -288,9 +289,14 @@ def _notes(screen: Screen, report: Report) -> None:
     if not notes:
         return
     screen.gap()
-    screen.line((f"Degraded: {counted(len(notes), 'note')} on the input", "bold yellow"))
-    for note in notes[:_NOTES]:
-        tail = "".join([f"; lost: {note.lost}" if note.lost else "", f"; what to do: {note.hint}" if note.hint else ""])
-        screen.line(f"{f'{note.where}: ' if note.where else ''}{note.message}{tail}", indent=2, most=9)
+    screen.line((value_labels.degraded(n=len(notes)), "bold yellow"))
+    for one in notes[:_NOTES]:
+        place = [f"{one.where}: "] if one.where else []
+        screen.line(
+            *place,
+            value_labels.note(message=one.message, lost=one.lost or None, hint=one.hint or None),
+            indent=2,
+            most=9,
+        )
     if len(notes) > _NOTES:
-        screen.line(f"and {len(notes) - _NOTES} more in the report", indent=2)
+        screen.line(value_labels.more_notes(n=len(notes) - _NOTES), indent=2)

@@ -1,4 +1,4 @@
-"""Where the time of the job goes, as the terminal and pages draw it: parts, their leaves, and the rows of each."""
+"""Prepares the time tree for the terminal and pages: parts, their leaves, and the rows of each leaf."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hermes.model.report import Report
 from hermes.report import tree_messages as say_that
 
 LEAST = 0.01
-"""Leaves of less than this part of the time are shown as one."""
+"""Leaves with a smaller share of the time are shown together as one."""
 _ROWS = 10
 _PARTS: dict[Part, Message] = {
     "idle": say_that.IDLE, "compute": say_that.COMPUTE, "communication": say_that.COMMUNICATION,
@@ -24,7 +24,7 @@ _OF_HOST: dict[Part, Message] = {**_PARTS, "idle": say_that.BETWEEN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRow:
-    """A part of a leaf: what it is, where, the rank that others wait for, and how much of it can be won at most."""
+    """A row of a leaf: its operator or call, its place, the rank that others wait for, and its largest gain."""
 
     how: Message | None
     what: str
@@ -36,9 +36,9 @@ class TreeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeLeaf:
-    """A leaf with its rows, the largest first, what was not told apart last.
+    """A leaf with its rows, the largest first, unnamed time last.
 
-    `leaf` is None for the small ones together, a row each.
+    `leaf` is None for the small leaves together, which have a row each.
     """
 
     leaf: Leaf | None
@@ -48,7 +48,7 @@ class TreeLeaf:
 
     @property
     def largest(self) -> str:
-        """The operator, the call or the place that most of it is; empty where none has a third of it."""
+        """The operator, call or place with most of the leaf's time; empty if none has a third of it."""
         sums = Counter[str]()
         for row in self.rows:
             sums[row.what or row.place] += row.ns
@@ -57,7 +57,7 @@ class TreeLeaf:
 
     @property
     def shown(self) -> tuple[TreeRow, ...]:
-        """The largest rows, and the others as one."""
+        """The largest rows of the leaf, and the other rows as one."""
         if len(self.rows) <= _ROWS + 1:
             return self.rows
         return (*self.rows[:_ROWS], _together(self.rows[_ROWS:], say_that.OTHERS))
@@ -65,7 +65,7 @@ class TreeLeaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreePart:
-    """What the device does, or that it is idle, with the leaves of that."""
+    """A part of the time tree: a kind of device work or idle time, with its leaves."""
 
     part: Part
     title: Message
@@ -75,7 +75,11 @@ class TreePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeTree:
-    """Parts, the largest first, that add up to `whole_ns`, over so many marked steps; 0 for a capture without marks."""
+    """The parts of the time tree, the largest first, which add up to `whole_ns` over the marked steps.
+
+    The number of steps is 0 for a capture without marks. Time outside of the steps comes last, and is not in
+    `whole_ns`.
+    """
 
     whole_ns: int
     steps: int
@@ -83,19 +87,23 @@ class TimeTree:
 
     @property
     def of(self) -> Message:
-        """What its times are of."""
+        """The message that says what time span the tree covers."""
         return say_that.EACH_STEP if self.steps else say_that.WHOLE
 
+    def of_steps(self, part: TreePart) -> int:
+        """The time that a part is a share of: the time of the steps; 0 for time outside of steps."""
+        return 0 if part.part == "outside" else self.whole_ns
+
     def each(self, ns: int) -> int:
-        """A time in each step."""
+        """A total time as nanoseconds in each step."""
         return ns // max(self.steps, 1)
 
 
 def time_tree(report: Report, most: int | None = None) -> TimeTree | None:
-    """The tree with at most so many leaves of a part told apart; None where nothing was accounted for."""
-    rows = report.measures.rows(JobLeaf)
-    whole = sum(row.total_ns for row in rows)
-    if not whole:
+    """The time tree with at most `most` leaves of a part shown separately; None if no time was accounted for."""
+    rows = report.rows(JobLeaf)
+    whole = sum(row.total_ns for row in rows if row.leaf.part != "outside")
+    if not rows:
         return None
     steps = report.measures.job.steps
     parts = []
@@ -104,12 +112,12 @@ def time_tree(report: Report, most: int | None = None) -> TimeTree | None:
         if own:
             leaves = tuple(_leaves(own, whole, report.verdict.leaf, most))
             parts.append(TreePart(part=part, title=title, ns=sum(row.total_ns for row in own), leaves=leaves))
-    parts.sort(key=lambda part: -part.ns)
+    parts.sort(key=lambda part: (part.part == "outside", -part.ns))
     return TimeTree(whole_ns=whole, steps=steps.marked, parts=tuple(parts))
 
 
 def _leaves(rows: Iterable[JobLeaf], whole: int, chosen: Leaf | None, most: int | None) -> Iterator[TreeLeaf]:
-    """The largest first, the small ones as one; that of the verdict is told apart however small it is."""
+    """The leaves, the largest first, small leaves as one; the verdict's leaf is always shown separately."""
     by_leaf: dict[Leaf, list[TreeRow]] = {}
     for row in rows:
         by_leaf.setdefault(row.leaf, []).append(_row(row))
@@ -139,7 +147,7 @@ def _row(row: JobLeaf) -> TreeRow:
 
 
 def _together(rows: Sequence[TreeRow], title: Message) -> TreeRow:
-    """Rows as one; what can be won of it is known where it is known of each."""
+    """Rows merged into one; its possible gain is known only if each row's gain is known."""
     known = [row.curable_ns for row in rows if row.curable_ns is not None]
     return TreeRow(
         how=title, what="", place="", rank=None, ns=sum(row.ns for row in rows),

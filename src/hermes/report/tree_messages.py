@@ -1,4 +1,4 @@
-"""The titles and words of the tree, on the terminal and on pages."""
+"""The titles and words of the time tree, on the terminal and on pages."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def on(*, rank: Rank) -> None:
 
 @message("tree.at")
 def at(*, place: Name) -> None:
-    """The place of a row: a line, else a range, else an operator."""
+    """The place of a row: a line of the user's code, else a range, else an operator."""
 
 
 @message("tree.curable")
 def curable(*, ns: Ns) -> None:
-    """How much of a row can be won at most."""
+    """The largest possible gain of a row."""

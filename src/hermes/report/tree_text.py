@@ -1,4 +1,4 @@
-"""Where the time of the job goes, as a tree on a terminal: what the device does, then the leaves, of what and where."""
+"""Draws the time of the job as a tree on a terminal: device work and idle time, then leaves with their places."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hermes.base.message import Message
 from hermes.model.report import Report
 from hermes.report import tree_messages as say_that
 from hermes.report.format import duration, share
-from hermes.report.screen import Screen
+from hermes.report.terminal_lines import Screen
 from hermes.report.tree import LEAST, TimeTree, TreeRow, time_tree
 
 _MOST, _NAMES = 6, 2
@@ -17,20 +17,21 @@ _NAME_LETTERS, _TITLE = 44, 40
 
 
 def draw_tree(screen: Screen, report: Report) -> None:
-    """The leaves by part, the largest first; nothing where nothing was accounted for."""
+    """Draw the leaves by part, the largest first; draw nothing if no time was accounted for."""
     tree = time_tree(report, _MOST)
     if tree is None:
         return
     screen.gap()
     screen.line((screen.say(say_that.TITLE), "bold"), f"  ({screen.say(tree.of)})")
     for part in tree.parts:
-        _line(screen, tree, 2, part.ns, part.title, "")
+        whole = tree.of_steps(part)
+        _line(screen, tree, whole, 2, part.ns, part.title, "")
         for leaf in part.leaves if part.ns >= LEAST * tree.whole_ns else ():
-            _line(screen, tree, 4, leaf.ns, leaf.title, _words(screen, leaf.rows, leaf.ns) if leaf.leaf else "")
+            _line(screen, tree, whole, 4, leaf.ns, leaf.title, _words(screen, leaf.rows, leaf.ns) if leaf.leaf else "")
 
 
-def _line(screen: Screen, tree: TimeTree, indent: int, ns: int, title: Message, words: str) -> None:
-    head = f"{duration(tree.each(ns)):>9}  {share(ns, tree.whole_ns):>6}  {' ' * (indent - 2)}"
+def _line(screen: Screen, tree: TimeTree, whole: int, indent: int, ns: int, title: Message, words: str) -> None:
+    head = f"{duration(tree.each(ns)):>9}  {share(ns, whole):>6}  {' ' * (indent - 2)}"
     name = screen.say(title)
     room = screen.width - len(head) - 2
     text = f"{name:<{_TITLE}}  {words}" if words and room > _TITLE + _NAME_LETTERS else name

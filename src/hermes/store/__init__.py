@@ -1,1 +1,1 @@
-"""The folder that a user hands over, as files, and the cache that Hermes keeps of it elsewhere."""
+"""Finds the files of the input folder that a user names, and caches tables read from these files in another folder."""

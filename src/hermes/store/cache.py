@@ -1,4 +1,4 @@
-"""The cache of tables: one folder of Parquet for each content, reader version and option, never beside the input."""
+"""The cache of tables: a folder of Parquet files for each content, reader version and option, not beside the input."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import HermesError
-from hermes.store.index import FOLDER
-from hermes.store.making import making
-from hermes.store.private import private_folder
+from hermes.store import messages
+from hermes.store.file_index import FOLDER
+from hermes.store.private_folders import private_folder
+from hermes.store.unfinished_folders import making
 
 _MANIFEST = "manifest.json"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -21,35 +22,35 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One cached capture: its folder of Parquet files and what was noted when it was read."""
+    """One cached capture: its folder of Parquet files, and the notes made when the capture was read."""
 
     folder: Path
     manifest: Mapping[str, object]
 
     @property
     def bytes(self) -> int:
-        """Size on disk."""
+        """The size of the cached capture on disk, in bytes."""
         return sum(path.stat().st_size for path in self.folder.iterdir() if path.is_file())
 
 
 def unwritable(root: Path, why: str) -> HermesError:
-    """What to raise when the cache has no room or may not be written."""
+    """The error to raise when the cache has no room or may not be written."""
     return HermesError(
-        f"the cache cannot be written ({why})",
+        messages.cache_unwritable(why=why),
         where=str(root),
-        lost="everything that is not in it yet",
-        hint="free disk space, or set HERMES_CACHE_DIR to a folder that you may write",
+        lost=messages.LOST_UNCACHED,
+        hint=messages.DO_FREE_CACHE,
     )
 
 
 class Cache:
-    """A folder of entries. Entries are made aside and moved in whole, so that readers never see half of one."""
+    """A folder of cached captures. Each entry is made elsewhere and moved in whole: readers never see half an entry."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def find(self, key: str) -> Entry | None:
-        """The entry of that key, or None when there is none that is whole."""
+        """The complete entry with this key, or None."""
         folder = self._folder(key)
         try:
             manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
@@ -60,9 +61,9 @@ class Cache:
 
     @contextmanager
     def making(self) -> Iterator[Path]:
-        """A new folder to make an entry in; it is gone afterwards unless `keep` moved it in.
+        """A new folder to make an entry in; it is deleted afterwards unless `keep` moved the folder into the cache.
 
-        Raises `HermesError` when it cannot be made, or when its disk fills up.
+        Raises `HermesError` when the folder cannot be made, or when its disk fills up.
         """
         with ExitStack() as held:
             try:
@@ -77,9 +78,9 @@ class Cache:
                 raise unwritable(self.root, refused.strerror or str(refused)) from refused
 
     def keep(self, key: str, made: Path, manifest: Mapping[str, object]) -> Entry:
-        """Move a folder made under `making` in as the entry of that key."""
+        """Move a folder made under `making` into the cache as the entry with this key."""
         shutil.rmtree(made / "scratch", ignore_errors=True)
-        # A cleaner of old files may take single ones later: the sizes tell.
+        # A cleaner of old files may later delete single files: the sizes in the manifest show that.
         sizes = {path.name: path.stat().st_size for path in sorted(made.iterdir()) if path.is_file()}
         manifest = {**manifest, "files": sizes}
         (made / _MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False), "utf-8", errors="replace")
@@ -88,7 +89,7 @@ class Cache:
         try:
             made.rename(folder)
         except OSError:
-            # Someone else made the same entry meanwhile; or a broken one is in the way.
+            # Another process made the same entry meanwhile, or a broken entry is in the way.
             there = self.find(key)
             if there:
                 return there
@@ -97,12 +98,12 @@ class Cache:
         return Entry(folder=folder, manifest=manifest)
 
     def entries(self) -> list[Entry]:
-        """All entries that are whole, by folder."""
+        """All complete entries of the cache, sorted by folder."""
         keys = sorted(path.parent.name for path in self.root.glob(f"tables/*/*/{_MANIFEST}"))
         return [entry for key in keys if (entry := self.find(key))]
 
     def clear(self) -> int:
-        """Remove everything that Hermes put there; returns how many entries that were."""
+        """Remove all entries and leftover folders of the cache; returns the number of entries removed."""
         count = len(self.entries())
         for part in ("tables", "making", "measured", "remote", "exported", "unpacked", FOLDER):
             shutil.rmtree(self.root / part, ignore_errors=True)
@@ -113,7 +114,7 @@ class Cache:
 
 
 def _holds(folder: Path, sizes: object) -> bool:
-    """Whether the files of an entry are all there and as long as they were written."""
+    """Whether all files of an entry exist and have the sizes with which they were written."""
     if not isinstance(sizes, dict):
         return False
     try:
@@ -123,7 +124,7 @@ def _holds(folder: Path, sizes: object) -> bool:
 
 
 def default_root(environment: Mapping[str, str], home: Path) -> Path:
-    """`HERMES_CACHE_DIR`, else `hermes` in `XDG_CACHE_HOME`, else `~/.cache/hermes`."""
+    """The cache's default folder: `HERMES_CACHE_DIR`, else `hermes` in `XDG_CACHE_HOME`, else `~/.cache/hermes`."""
     if given := environment.get("HERMES_CACHE_DIR"):
         return Path(given)
     base = environment.get("XDG_CACHE_HOME")

@@ -1,4 +1,4 @@
-"""The cached tables of one capture of one rank, read as far as they are asked for."""
+"""Reads the cached tables of one capture of one rank, as far as a caller asks for tables and columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hermes.model.tables import TABLES, empty
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankData:
-    """The tables of one capture of one rank, and what was noted when it was read."""
+    """The cached tables of one capture of one rank, and the notes made when the capture was read."""
 
     rank: int
     root: Path
@@ -23,21 +23,21 @@ class RankData:
     notes: tuple[Diagnostic, ...]
     files: tuple[Path, ...] = ()
     cache: Path | None = None
-    """Where what is worked out of the tables may be kept; None: nowhere."""
+    """The folder in which results computed from the tables may be stored; None: nowhere."""
 
     url: str = ""
-    """What to name to the user where the files were fetched from elsewhere."""
+    """The URL to show to the user if the files were fetched from elsewhere."""
     reading: object = None
-    """How to read the files again, on a machine that has not the tables; `load.present` knows."""
+    """How to read the files again, on a machine without the tables; `load.present` uses it."""
 
     @property
     def place(self) -> str:
-        """What to name to the user: the file where there is one only, else the folder."""
+        """The path to show to the user: the file if there is only one, else the folder."""
         return self.url or str(self.files[0] if len(self.files) == 1 else self.root)
 
     @property
     def key(self) -> str:
-        """What tells these tables from all others: the fingerprint of their files, under which the cache keeps them."""
+        """The fingerprint of the files, under which the cache stores the tables."""
         return self.folder.name
 
     def table(self, name: str, *columns: str) -> pl.DataFrame:
@@ -54,7 +54,7 @@ class RankData:
         return pl.scan_parquet(path).filter(condition).select(columns).collect()
 
     def between(self, name: str, columns: Sequence[str], first_ns: int, last_ns: int) -> pl.DataFrame:
-        """The rows of a table that overlap `[first_ns, last_ns)`; those of `flow` that end in it."""
+        """The rows of a table that overlap `[first_ns, last_ns)`; of `flow`, the rows that end in this interval."""
         path = self.folder / f"{name}.parquet"
         if not path.exists():
             return empty(TABLES[name]).select(columns)

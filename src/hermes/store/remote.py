@@ -1,4 +1,4 @@
-"""Files at a URL that fsspec knows (`s3://`, `gs://`, `hdfs://`, …), fetched into the cache as far as they are read."""
+"""Fetches files from a URL that fsspec knows (`s3://`, `gs://`, `hdfs://`, …) into the cache, when first needed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from urllib.parse import urldefrag, urljoin
 
 from hermes.base.errors import HermesError, InputError
 from hermes.base.limits import FETCH_SECONDS, FETCHED_BYTES, FETCHED_FILES, LIST_SECONDS, PAGE_BYTES
-from hermes.base.units import whole
+from hermes.base.units import whole_number
 from hermes.base.write_atomic import write_atomic
-from hermes.store.private import private_folder
+from hermes.store import messages
+from hermes.store.private_folders import private_folder
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://.+")
 FOLDER = "remote"
@@ -33,10 +34,10 @@ def is_url(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mirror:
-    """A folder or file at a URL, and where its files lie here once they were fetched.
+class RemoteMirror:
+    """A folder or file at a URL, and the local folder that its fetched files go to.
 
-    `states` is by path below the URL what tells one content from another: size and the store's own tag.
+    `states` maps each path below the URL to its size and the store's own tag, which change with the content.
     """
 
     url: str
@@ -44,19 +45,19 @@ class Mirror:
     states: Mapping[str, str]
 
     def local(self, name: str) -> Path:
-        """Where a file lies here."""
+        """The local path of a file."""
         return self.root / name if name else self.root
 
     def name_of(self, path: Path) -> str:
-        """The file at the URL that lies here."""
+        """The path below the URL of a local file."""
         return "" if path == self.root else path.relative_to(self.root).as_posix()
 
     def told(self, text: str) -> str:
-        """A text with the URL in place of the folder here."""
+        """The text with the URL in place of the local folder."""
         return text.replace(str(self.root), self.url)
 
     def fetch(self, names: Iterable[str]) -> list[Path]:
-        """The files, fetched unless they lie here in the same state; raises `InputError` where one cannot be had."""
+        """Fetch the files that are not local in the same state; raises `InputError` if one cannot be fetched."""
         found = []
         for name in names:
             path = self.local(name)
@@ -77,7 +78,7 @@ class Mirror:
             system, base = _system(self.url)
             bounded = _bounded(where, path.parent, _size_of(self.states[name]))
             with write_atomic(path) as file:
-                # Stores open what they fetch into by themselves, by a path.
+                # Object stores open a local path by themselves to fetch into.
                 there = f"/dev/fd/{file.fileno()}"
                 system.get_file(f"{base}/{name}" if name else base, there, callback=bounded)
         except HermesError:
@@ -86,20 +87,20 @@ class Mirror:
             raise FETCH_SECONDS.exceeded("the file comes too slowly", where=where, lost="the file") from late
         except Exception as refused:
             raise InputError(
-                f"the file cannot be fetched ({_short(refused)})",
+                messages.not_fetched(why=_short(refused)),
                 where=where,
-                lost="the file",
-                hint="check the address and the credentials, as fsspec takes them from the environment",
+                lost=messages.LOST_FILE,
+                hint=messages.DO_CHECK_ADDRESS,
             ) from refused
 
 
 def _size_of(state: str) -> int | None:
-    """How long the store says that a file is; None where it does not."""
-    return whole(state.split(" ")[0])
+    """The length of a file in bytes as its store gives it; None if unknown."""
+    return whole_number(state.split(" ")[0])
 
 
 def _bounded(where: str, folder: Path, said_bytes: int | None) -> Any:
-    """Told of each block that is fetched; raises `InputError` when there are too many, or too late."""
+    """A callback for each fetched block; raises `InputError` when there are too many bytes, or they take too long."""
     from fsspec.callbacks import Callback
 
     limit, until = FETCHED_BYTES.now(), time.monotonic() + FETCH_SECONDS.now()
@@ -107,15 +108,15 @@ def _bounded(where: str, folder: Path, said_bytes: int | None) -> Any:
         raise FETCHED_BYTES.exceeded(f"the file is {said_bytes:,} bytes long", where=where, lost="the file")
 
     class Bounded(Callback):  # type: ignore[misc]
-        """Counts the bytes of one file."""
+        """Counts the fetched bytes of one file."""
 
         def relative_update(self, inc: int = 1) -> None:
-            """So many bytes more have come."""
+            """Count `inc` more bytes."""
             super().relative_update(inc)
             if said_bytes is not None and self.value > said_bytes:
                 raise InputError(
-                    f"more comes than the {said_bytes:,} bytes that the store listed", where=where, lost="the file",
-                    hint="was it written meanwhile? Run again when the job has ended",
+                    messages.more_than_listed(listed=said_bytes), where=where, lost=messages.LOST_FILE,
+                    hint=messages.DO_AFTER_JOB,
                 )  # fmt: skip
             if self.value > limit:
                 raise FETCHED_BYTES.exceeded("the file has no end", where=where, lost="the file")
@@ -123,15 +124,15 @@ def _bounded(where: str, folder: Path, said_bytes: int | None) -> Any:
                 raise FETCH_SECONDS.exceeded("the file comes too slowly", where=where, lost="the file")
             if shutil.disk_usage(folder).free < _MIN_FREE_DISK:
                 raise InputError(
-                    "fetching it would fill the disk", where=where, lost="the file",
-                    hint="free some space, or set HERMES_CACHE_DIR to a folder on another disk",
+                    messages.FETCH_FILLS_DISK, where=where, lost=messages.LOST_FILE,
+                    hint=messages.DO_FREE_SPACE,
                 )  # fmt: skip
 
     return Bounded()
 
 
-def mirror(url: str, cache: Path) -> Mirror:
-    """What lies at a URL, listed; raises `InputError` when nothing does, or it may not be read."""
+def mirror(url: str, cache: Path) -> RemoteMirror:
+    """List the files at a URL; raises `InputError` if there is nothing at the URL, or it cannot be read."""
     from fsspec.exceptions import FSTimeoutError
 
     url = url.rstrip("/")
@@ -144,9 +145,9 @@ def mirror(url: str, cache: Path) -> Mirror:
         raise LIST_SECONDS.exceeded("the folder has no end", where=url) from late
     except Exception as refused:
         raise InputError(
-            f"the folder cannot be listed ({_short(refused)})",
+            messages.not_listed(why=_short(refused)),
             where=url,
-            hint="check the address and the credentials, as fsspec takes them from the environment",
+            hint=messages.DO_CHECK_ADDRESS,
         ) from refused
     if len(listed) > FETCHED_FILES.now():
         raise FETCHED_FILES.exceeded(f"{len(listed):,} files lie there", where=url)
@@ -157,16 +158,16 @@ def mirror(url: str, cache: Path) -> Mirror:
             tag = next((about[key] for key in ("ETag", "etag", "md5Hash", "mtime", "LastModified") if key in about), "")
             states[name] = f"{about.get('size')} {tag}"
     if not states:
-        raise InputError("there is no file at this address", where=url, hint="check the path")
+        raise InputError(messages.NO_FILE_AT_ADDRESS, where=url, hint=messages.DO_CHECK_PATH)
     digest = hashlib.sha256(url.encode()).hexdigest()[:16]
-    return Mirror(url=url, root=cache / FOLDER / digest / PurePosixPath(url).name, states=states)
+    return RemoteMirror(url=url, root=cache / FOLDER / digest / PurePosixPath(url).name, states=states)
 
 
 _Listed = dict[str, dict[str, Any]]
 
 
 def _found(system: Any, base: str) -> _Listed:
-    """All files below a path; raises `FSTimeoutError` when the answers do not end in time."""
+    """All files below a path; raises `FSTimeoutError` when listing takes too long."""
     from fsspec.asyn import sync
 
     if not system.async_impl:
@@ -177,9 +178,9 @@ def _found(system: Any, base: str) -> _Listed:
 
 
 def _of_pages(system: Any, base: str) -> _Listed:
-    """The files that pages of links name, each page read up to a bound; a file itself where the address is no page.
+    """The files that HTML pages link to, each page read up to a bound; if the address is no page, the file itself.
 
-    fsspec would read a trace whole, as text, to look for links in it.
+    fsspec itself would read a whole trace as text, to look for links.
     """
     found: _Listed = {}
     until = time.monotonic() + LIST_SECONDS.now()
@@ -205,7 +206,7 @@ def _is_page(about: Mapping[str, Any]) -> bool:
 
 
 def _links(system: Any, page: str, until: float) -> list[str]:
-    """The addresses that a page links to, without what stands behind `?` and `#`."""
+    """The addresses that a page links to, without the parts behind `?` and `#`."""
     most = PAGE_BYTES.now()
     with system.open(page, "rb", block_size=0) as answer:
         text = b""
@@ -221,7 +222,7 @@ def _links(system: Any, page: str, until: float) -> list[str]:
 
 
 def _safe(name: str) -> bool:
-    """Whether a name stays below its folder: a store may hold keys that are no paths."""
+    """Whether a name stays below its folder: keys of an object store need not be safe paths."""
     parts = PurePosixPath(name).parts
     return not name.startswith("/") and ".." not in parts and "\0" not in name
 
@@ -229,19 +230,19 @@ def _safe(name: str) -> bool:
 def _system(url: str):  # type: ignore[no-untyped-def]
     import fsspec
 
-    # aiohttp ends a body after five minutes, however well it comes; a pause is what tells a dead server.
+    # aiohttp ends any transfer after five minutes; a dead server is recognised by a pause instead.
     options = {"client_kwargs": {"timeout": _timeout()}} if url.startswith(("http://", "https://")) else {}
     try:
         return fsspec.core.url_to_fs(url, **options)
     except ImportError as missing:
         raise InputError(
-            f"what reads {url.split('://')[0]}:// is not installed ({missing})",
+            messages.not_installed(scheme=url.split("://")[0], missing=str(missing)),
             where=url,
-            hint="pip install s3fs for s3://, gcsfs for gs://",
+            hint=messages.DO_INSTALL_READER,
         ) from missing
     except ValueError as unknown:
         raise InputError(
-            f"no such kind of address ({unknown})", where=url, hint="s3://bucket/folder, for one"
+            messages.unknown_address(why=str(unknown)), where=url, hint=messages.DO_GIVE_ADDRESS
         ) from unknown
 
 

@@ -1,1 +1,1 @@
-"""The web app: a loopback server over the cached tables and the analysis, and the pages that it serves."""
+"""The web app: a server on this machine that shows the analysis and its tables as pages."""

@@ -1,4 +1,4 @@
-"""Opens a link in this machine's browser: its token is in a file of yours, since everyone may read a command line."""
+"""Opens a link in this machine's browser, with the token in a file that only the user can read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import html
 import threading
 from collections.abc import Callable, Iterator
 
-from hermes.base.ending import folder_aside
+from hermes.base.end_on_signal import folder_aside
 
 _PAGE = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Hermes</title>'
@@ -18,9 +18,10 @@ _PAGE = (
 
 @contextlib.contextmanager
 def opened_in_browser(link: str, failed: Callable[[], None]) -> Iterator[None]:
-    """Show a page that leads to `link`, and remove that page at the end. Only this user can read it.
+    """Show a page that leads to `link`, and remove that page at the end. Only this user can read the page.
 
-    The browser is not waited for: one of a terminal ends when its reader does. `failed` is called where there is none.
+    The call does not wait for the browser: a terminal browser ends when its reader does. `failed` is called without a
+    browser.
     """
     with folder_aside("hermes-open-") as folder:
         page = folder / "open.html"

@@ -1,9 +1,10 @@
-"""Curves over time in as many points as a page has pixels: least and most of each bucket, so that no peak is lost."""
+"""Curves over time with as many points as a page has pixels: minimum and maximum of each bucket, so no peak is lost."""
 
 from __future__ import annotations
 
 from hermes.base.errors import InputError
-from hermes.web.rows import Browser
+from hermes.web import messages
+from hermes.web.table_pages import TableBrowser
 
 _MOST_BUCKETS = 2_000
 _COLUMNS = {
@@ -14,16 +15,21 @@ _KEYS = {"memory": ("component",), "counter": ("source", "name", "series")}
 
 
 def curve(
-    browser: Browser, table: str, rank: int, key: tuple[str, ...], buckets: int, span: tuple[int, int] | None = None
+    browser: TableBrowser,
+    table: str,
+    rank: int,
+    key: tuple[str, ...],
+    buckets: int,
+    span: tuple[int, int] | None = None,
 ) -> dict[str, object]:
-    """`first_ns`, `last_ns` and, for each column, `[[place, least, most], …]`, place in buckets from the first.
+    """`first_ns`, `last_ns` and, for each column, `[[place, least, most], …]`; place counts buckets from the first.
 
     Raises `InputError` for another table, or a key that does not fit it.
     """
     if table not in _COLUMNS or len(key) != len(_KEYS.get(table, ())):
-        raise InputError(f"there is no curve of {table!r} with {len(key)} names", where="table")
+        raise InputError(messages.no_curve(table=repr(table), count=str(len(key))), where="table")
     if not 1 <= buckets <= _MOST_BUCKETS:
-        raise InputError(f"between 1 and {_MOST_BUCKETS} buckets", where="buckets")
+        raise InputError(messages.buckets(most=str(_MOST_BUCKETS)), where="buckets")
     where = " AND ".join(f'"{name}" = ?' for name in _KEYS[table])
     bounds = f"SELECT min(ts_ns), max(ts_ns) FROM {{source}} WHERE {where}"
     found = browser.query(bounds, table, rank, key)

@@ -1,4 +1,4 @@
-"""What a page gives to take along: the report, whole tables, and what a question in SQL finds."""
+"""Makes the files that a page offers for download: the report, complete tables, and results of SQL queries."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from hermes.base.foreign_text import clean_cell
+from hermes.base.sanitize_text import clean_cell
 from hermes.model.tables import TABLES
-from hermes.web.documents import LONGEST_PAGE, Ask, Page, safe
-from hermes.web.study import Study
+from hermes.web.analysis_session import AnalysisSession
+from hermes.web.document_pages import LONGEST_PAGE, Page, TableRequest, safe
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,27 +23,26 @@ if TYPE_CHECKING:
     from hermes.model.report import Report
 
 LONGEST_CSV = 1_000_000
-"""Rows of a downloaded table: more than a spreadsheet takes."""
+"""Largest number of rows in a downloaded table, more than a spreadsheet can open."""
 MOST_ROWS = 1_000
 SECONDS = 20.0
-"""For one question in SQL."""
+"""Time limit in s of one SQL query."""
 REPORTS = {
     "json": "application/json",
     "html": "text/html; charset=utf-8",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
-"""The kinds of files that a report is given as."""
+"""Media types of a report's files, by kind of file."""
 
 
 def attached(body: bytes, name: str, kind: str) -> Response:
-    """A file that the browser keeps, and never shows as a page of this server."""
+    """A file that the browser saves, and never shows as a page of this server."""
     return Response(body, media_type=kind, headers={"content-disposition": f'attachment; filename="{name}"'})
 
 
-def table_csv(page: Callable[[Ask], Page], ask: Ask) -> Iterator[bytes]:
-    """The rows of a table that match, a stretch at a time, with exact values; texts that a spreadsheet would run stay
-    texts.
-    """
+def table_csv(page: Callable[[TableRequest], Page], ask: TableRequest) -> Iterator[bytes]:
+    """The matching rows of a table as CSV, in stretches, with exact values; texts that a spreadsheet would run stay
+    texts."""
     offset, head = 0, True
     while offset < LONGEST_CSV:
         found = page(replace(ask, offset=offset, limit=LONGEST_PAGE))
@@ -67,9 +66,9 @@ def _lines(rows: Sequence[Sequence[object]]) -> bytes:
 
 
 class Reports:
-    """The report of a study as files; the page of one file is made when it is first asked for."""
+    """The report of a study as files; the HTML page is made when it is first asked for."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: AnalysisSession) -> None:
         self._study = study
         self._pages: dict[tuple[str, str], bytes] = {}
         self._making = threading.Lock()
@@ -95,8 +94,8 @@ class Reports:
             return self._pages[kind, language]
 
 
-def asked(study: Study, sql: str) -> dict[str, object]:
-    """What a question in SQL finds: columns and at most `MOST_ROWS` rows. Raises `QueryError`."""
+def query_result(study: AnalysisSession, sql: str) -> dict[str, object]:
+    """The result of an SQL query: columns and at most `MOST_ROWS` rows. Raises `QueryError`."""
     from hermes.profiles.api import query
 
     found: pl.DataFrame = query(study.loaded, sql, most=MOST_ROWS + 1, seconds=SECONDS)
@@ -106,7 +105,7 @@ def asked(study: Study, sql: str) -> dict[str, object]:
 
 
 def described() -> dict[str, object]:
-    """The tables that can be asked, each with its columns, as `hermes schema` tells them."""
+    """The tables that SQL can query, each with its columns, as `hermes schema` describes them."""
     return {
         table.name: {
             "row": table.row,

@@ -1,4 +1,4 @@
-"""Running jobs for the pages: the picture that `hermes watch` shows, and captures asked for from a page."""
+"""Running jobs for the pages: the view that `hermes watch` shows, and captures requested from a page."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.rundir import Job
 from hermes.jobs.api import (
     Alarm,
-    Asked,
+    CaptureWish,
     Cause,
     JobView,
     Overview,
     RankView,
-    Wish,
+    RequestedCapture,
     analysed,
-    answers,
-    ask,
+    answers_of_ranks,
     bandwidth_lines,
     cancel,
     capture_messages,
     choices,
     events,
     find_job,
-    finished,
     follow,
-    latest,
+    is_finished,
+    latest_capture,
     messages,
     of_alarm,
     reason,
+    request_capture_of_job,
 )
 from hermes.report.findings_json import finding_document
-from hermes.web.answers import FullError
+from hermes.web.json_answers import FullError
 
 MOST_STEPS = 100
 MOST_RANKS = 256
@@ -58,9 +58,9 @@ _LONGEST = 2_000
 
 
 class Jobs:
-    """The jobs of this user. It looks on and notices, but leaves acting on it to `hermes run` and `hermes watch`.
+    """The running jobs of this user. This server only watches; `hermes run` and `hermes watch` capture on alarms.
 
-    Jobs are looked at only while a page listens; a job that ends stays in the picture, as it was last seen.
+    Jobs are read only while a page listens; an ended job stays in the view, in its last state.
     """
 
     def __init__(self, environment: Mapping[str, str], *, period_s: float = _PERIOD_S) -> None:
@@ -75,7 +75,7 @@ class Jobs:
         self._lock = threading.Lock()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The picture as server-sent events, one whenever it has changed, and a comment else; until the page goes."""
+        """The view as server-sent events: an event after each change, else a comment; until the page closes."""
         last = b""
         self._listeners += 1
         try:
@@ -90,49 +90,49 @@ class Jobs:
                 await asyncio.shield(asyncio.to_thread(self.close))
 
     def refuse(self) -> None:
-        """Raises `FullError` when no further page can be kept up to date."""
+        """Raise `FullError` when no further page can be kept up to date."""
         if self._listeners >= LISTENERS:
             raise FullError(capture_messages.pages_full(n=LISTENERS), hint=capture_messages.CLOSE_A_PAGE)
 
     def picture(self) -> bytes:
-        """All jobs as JSON in one line; looked at anew once the last look is a period old."""
+        """All jobs as JSON in one line; read anew once the last look is a period old."""
         with self._lock:
             now = time.monotonic()
             if not self._picture or now - self._looked >= self._period_s / 2:
                 try:
                     found = self._look()
                 except (HermesError, LiveError, OSError, ValueError) as failed:
-                    found = {"jobs": [], "levels": list(LEVELS), "wrong": both(reason(failed))}
+                    found = {"jobs": [], "levels": list(LEVELS), "wrong": text_in_languages(reason(failed))}
                 self._picture = json.dumps(found, allow_nan=False, separators=(",", ":")).encode()
                 self._looked = time.monotonic()
             return self._picture
 
     def close(self) -> None:
-        """Let go of all jobs; the next look begins anew."""
+        """Release all jobs; the next look begins anew."""
         with self._lock:
             if self._overview is not None:
                 self._overview.close()
             self._overview, self._picture, self._shown, self._ended = None, b"", {}, {}
 
     def capture(self, wish: object) -> dict[str, object]:
-        """Ask a job for a capture, as a page says it; the answer names its steps and folder. Raises `HermesError`."""
+        """Request a capture of a job, as a page asks; the answer names its steps and folder. Raises `HermesError`."""
         name, steps, level, ranks = _wish(wish)
         job = self._job(name)
-        asked = ask(
-            job, Wish(steps=steps, level=level, ranks=ranks, reason=messages.ASKED_ON_PAGE, options={}),
+        asked = request_capture_of_job(
+            job, CaptureWish(steps=steps, level=level, ranks=ranks, reason=messages.ASKED_ON_PAGE, options={}),
             now_ns=time.time_ns(),
         )  # fmt: skip
-        # Whoever asks writes the manifest when the ranks have answered.
+        # The requesting program writes the manifest when the ranks have answered.
         threading.Thread(target=_see_through, args=(asked,), name="hermes-capture", daemon=True).start()
         return {"first": asked.request.start_step, "steps": steps, "folder": str(asked.folder)}
 
     def cancel(self, wish: object) -> dict[str, object]:
-        """End the capture of a job that is waited for or under way. Raises `HermesError`."""
+        """End the waiting or running capture of a job. Raises `HermesError`."""
         cancel(self._job(_name(_fields(wish, {"job"}))))
         return {}
 
     def report(self, job: str, capture: str) -> Path:
-        """The report on a capture of a job that the page shows. Raises `InputError` where there is none."""
+        """The report on a capture of a job that the page shows. Raises `InputError` without a report."""
         shown = self._shown.get(job) or self._ended.get(job)
         if shown is None or not _CAPTURE.fullmatch(capture):
             raise InputError(capture_messages.NO_REPORT, where=f"{job}/{capture}"[:300])
@@ -162,8 +162,8 @@ class Jobs:
         return {"jobs": [*self._shown.values(), *reversed(ended)], "levels": list(LEVELS)}
 
 
-def _see_through(asked: Asked) -> None:
-    """Until the ranks have answered, then until what they captured is analysed."""
+def _see_through(asked: RequestedCapture) -> None:
+    """Wait until the ranks have answered, then until their capture is analysed."""
     with contextlib.suppress(HermesError, LiveError, OSError):
         said = follow(asked, tell=lambda slot: None)
         if any(slot.state == "finished" for slot in said.values()):
@@ -171,7 +171,7 @@ def _see_through(asked: Asked) -> None:
 
 
 def _nothing(_text: Text) -> None:
-    """The page shows it."""
+    """Print nothing: the page shows the message."""
 
 
 def _job_shown(view: JobView, job: Job, alarms: list[tuple[Alarm, Cause | None]]) -> dict[str, object]:
@@ -179,8 +179,8 @@ def _job_shown(view: JobView, job: Job, alarms: list[tuple[Alarm, Cause | None]]
         "job": job.id,
         "running": True,
         "state": None if view.state is None else view.state.value,
-        "stalled": None if view.stalled is None else both(view.stalled),
-        "bandwidth": [both(line) for line in bandwidth_lines(view)],
+        "stalled": None if view.stalled is None else text_in_languages(view.stalled),
+        "bandwidth": [text_in_languages(line) for line in bandwidth_lines(view)],
         "command": " ".join(job.command)[:2_000],
         "folder": str(job.folder),
         "created_ns": str(job.created_ns),
@@ -211,18 +211,18 @@ def _alarm(alarm: Alarm, cause: Cause | None) -> dict[str, object]:
     return {
         "rank": alarm.rank, "kind": alarm.kind.value, "since": alarm.since, "step": alarm.step,
         "before_ns": alarm.before_ns, "after_ns": alarm.after_ns,
-        "cause": both(cause.name.message) if cause else None, "share": cause.share if cause else None,
-        "do": both(cause.name.remedy) if cause else None,
+        "cause": text_in_languages(cause.name.message) if cause else None, "share": cause.share if cause else None,
+        "do": text_in_languages(cause.name.remedy) if cause else None,
         "finding": finding_document(of_alarm(alarm, cause, (alarm.rank,))),
     }  # fmt: skip
 
 
 def _capture(job: Job) -> dict[str, object] | None:
-    """The capture that was asked for last, and what each rank says of it."""
-    asked = latest(job)
+    """The last requested capture, and the answer of each rank."""
+    asked = latest_capture(job)
     if asked is None:
         return None
-    said = answers(asked)
+    said = answers_of_ranks(asked)
     request = asked.request
     return {
         "level": request.level,
@@ -230,23 +230,23 @@ def _capture(job: Job) -> dict[str, object] | None:
         "steps": request.steps,
         "reason": request.reason,
         "folder": str(asked.folder),
-        "done": finished(said) or time.time_ns() > request.deadline_ns,
+        "done": is_finished(said) or time.time_ns() > request.deadline_ns,
         "ranks": [{"rank": slot.rank, "state": slot.state, "text": slot.text} for slot in said.values()],
     }
 
 
-def both(text: Text) -> dict[str, str]:
-    """A text in every language, bounded: a page shows that of its reader."""
+def text_in_languages(text: Text) -> dict[str, str]:
+    """A text in every language, bounded: a page shows its reader's language."""
     return {language: say(text, language)[:_LONGEST] for language in LANGUAGES}
 
 
 def _event(event: Mapping[str, object]) -> dict[str, object]:
-    """A line of a job's events: whoever may write the file may have written anything."""
+    """A line of a job's events, checked: any program that can write the file may have written it."""
     told = {name: event.get(name) for name in ("kind", "report", "folder", "rank", "change", "cause", "since")}
     at, said = event.get("time_ns"), event.get("message")
     found: dict[str, object] = {name: str(value)[:_LONGEST] for name, value in told.items() if value is not None}
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        found["said"] = both(read_told(said)) if isinstance(said, dict) else None
+        found["said"] = text_in_languages(read_told(said)) if isinstance(said, dict) else None
     return {**found, "time_ns": str(at) if isinstance(at, int) and 0 <= at < 1 << 63 else ""}
 
 

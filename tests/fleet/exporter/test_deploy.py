@@ -17,10 +17,11 @@ import pytest
 import yaml
 
 from hermes.cli import exporter
-from hermes.fleet.exporter import families
+from hermes.fleet.exporter import metric_families
+from hermes.fleet.report import past_from_prometheus
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy" / "exporter"
-DECLARED = {family.served: family for group in families.groups() for family in group}
+DECLARED = {family.served: family for group in metric_families.groups() for family in group}
 RECORDED = {"hermes:rank_own_seconds"}
 OF_PROMETHEUS = {"job", "instance", "launch"}
 needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="no Prometheus on the PATH")
@@ -83,6 +84,14 @@ def test_the_prolog_starts_one_exporter_of_a_user(tmp_path: Path) -> None:
         ["flock", tmp_path / ".local" / "state" / "hermes" / "exporter.lock", "true"], check=True, timeout=60
     )
     assert said.read_text() == f"exporter --listen 127.0.0.1:{20000 + os.getuid() % 10000}\n"
+
+
+def test_the_report_of_a_fleet_asks_for_stragglers_with_the_limits_of_the_alert() -> None:
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())
+    alert = next(rule for group in rules["groups"] for rule in group["rules"] if rule.get("alert") == "HermesStraggler")
+    limits = [sorted(re.findall(r"\b\d\.\d+\b", query)) for query in (alert["expr"], past_from_prometheus.LATE)]
+    assert limits == [["0.1", "0.5", "0.5", "1.15"]] * 2
+    assert alert["for"] == f"{past_from_prometheus.LATE_S / 60:.0f}m"
 
 
 def queries() -> Iterator[str]:

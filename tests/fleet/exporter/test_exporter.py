@@ -21,14 +21,14 @@ from tests.jobs.live_job import LiveJob, record
 from tests.patience import until
 
 from hermes.fleet.exporter import exporter as module
-from hermes.fleet.exporter import families
+from hermes.fleet.exporter import metric_families
 from hermes.fleet.exporter.exporter import Exporter, bounded
-from hermes.inside.wire.record import FIELDS
 from hermes.inside.wire.recovery import open_ring
-from hermes.model.metric import Measured, openmetrics
+from hermes.inside.wire.step_record import FIELDS
+from hermes.model.metric import MetricSample, openmetrics
 
 HERMES = Path(sys.executable).with_name("hermes")
-DECLARED = {family.served: family for group in families.groups() for family in group}
+DECLARED = {family.served: family for group in metric_families.groups() for family in group}
 
 
 def told(exporter: Exporter) -> dict[str, float]:
@@ -38,7 +38,8 @@ def told(exporter: Exporter) -> dict[str, float]:
 
 
 def test_a_job_is_served_with_all_that_is_known_of_it(live_job: LiveJob, exporter: Exporter, serve: Serve) -> None:
-    live_job.steps([10.0] * 40, cpu_ns=4_000_000, delay_ns=0, data_ns=1_000_000, data_cpu_ns=0, samples=8, tokens=64)
+    live_job.steps([10.0] * 40, cpu_ns=4_000_000, delay_ns=0, data_ns=1_000_000, data_cpu_ns=0, samples=8,
+                   tokens=64, comm_ns=5_000_000)  # fmt: skip
     look = {"step": 40, "loss": 2.5, "norm": 0.5, "update": 0.01}
     (live_job.job.folder / "numerics-rank0.jsonl").write_text(json.dumps(look) + "\n")
     exporter.look()
@@ -171,7 +172,7 @@ def test_rows_beyond_the_bound_are_left_out_and_counted(exporter: Exporter, monk
     found = told(exporter)
     assert found["hermes_exporter_left_out_rows"] > 0
     assert len([name for name in found if "exporter" not in name]) == 2
-    many = Measured(family=families.OOM_KILLS, rows=[((), 1.0)] * 5)
+    many = MetricSample(family=metric_families.OOM_KILLS, rows=[((), 1.0)] * 5)
     kept, left_out = bounded([many, many], 6)
     assert ([len(one.rows) for one in kept], left_out) == ([5, 1], 4)
 
@@ -253,11 +254,11 @@ def test_what_would_be_unsafe_or_senseless_is_refused(live_job: LiveJob, given: 
 
 
 def test_families_are_declared_once_and_named_as_openmetrics_asks() -> None:
-    names = [family.served for group in families.groups() for family in group]
+    names = [family.served for group in metric_families.groups() for family in group]
     assert len(names) == len(set(names))
-    for family in (one for group in families.groups() for one in group):
+    for family in (one for group in metric_families.groups() for one in group):
         assert re.fullmatch(r"hermes_[a-z][a-z0-9_]*", family.name)
         assert not family.unit or family.name.endswith(f"_{family.unit}")
         assert len({*family.names}) == len(family.names)
         assert not {"job", "instance", "le", "quantile"} & {*family.names}
-    assert replace(families.OOM_KILLS, kind="gauge").served == "hermes_host_oom_kills"
+    assert replace(metric_families.OOM_KILLS, kind="gauge").served == "hermes_host_oom_kills"

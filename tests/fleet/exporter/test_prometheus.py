@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,17 @@ def running(*words: object) -> Iterator[None]:
             yield
         finally:
             started.kill()
+
+
+@contextlib.contextmanager
+def scraping(folder: Path, targets: Sequence[str]) -> Iterator[int]:
+    """The port of a Prometheus that asks exporters every second."""
+    port = free_port()
+    scrape = {"job_name": "hermes", "static_configs": [{"targets": [*targets]}]}
+    (folder / "p.yml").write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": [scrape]}))
+    with running("prometheus", f"--config.file={folder}/p.yml", f"--storage.tsdb.path={folder}/data",
+                 f"--web.listen-address=127.0.0.1:{port}"):  # fmt: skip
+        yield port
 
 
 @pytest.fixture
@@ -117,11 +128,11 @@ def _up(port: int) -> int:
 
 
 def train(hosts: list[tuple[LiveJob, Exporter, Server]], walls: dict[int, float], own: dict[int, float]) -> None:
-    """Each rank takes forty steps, and its exporter looks."""
+    """Each rank takes forty steps, waits for the others in what is not its own part, and its exporter looks."""
     for rank, (job, exporter, _) in enumerate(hosts):
         wall = walls.get(rank, 10.0)
-        busy = int(own.get(rank, 0.5) * wall * MS)
-        job.steps([wall, wall + 0.1] * 20, cpu_ns=busy, delay_ns=0, data_ns=0, data_cpu_ns=0)
+        waits = int((1 - own.get(rank, 0.5)) * wall * MS)
+        job.steps([wall, wall + 0.1] * 20, comm_ns=waits)
         exporter.look()
 
 

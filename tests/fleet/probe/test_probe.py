@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +19,9 @@ import pytest
 from tests.skips import needs_root
 
 from hermes.base.errors import InputError, QueryError
-from hermes.fleet.probe.judge import PathFault, PathKind, judge
-from hermes.fleet.probe.measure import Answerer, Call, call
-from hermes.fleet.probe.plan import PARTNERS, Host, pairs_of, read_hosts
+from hermes.fleet.probe.host_pairs import PARTNERS, Host, pairs_of, read_hosts
+from hermes.fleet.probe.measure_network import Answerer, Call, call
+from hermes.fleet.probe.network_faults import PathFault, PathKind, name_faults
 from hermes.fleet.probe.probe import judged
 
 HERMES = Path(sys.executable).with_name("hermes")
@@ -55,7 +55,7 @@ def drawn(hosts: list[Host], seed: int, *, fault: PathFault | None = None, part:
 @pytest.mark.parametrize("count", [4, 16, 64])
 def test_a_healthy_network_names_nothing(seed: int, count: int) -> None:
     hosts = network(count)
-    assert judge(hosts, drawn(hosts, seed)) == []
+    assert name_faults(hosts, drawn(hosts, seed)) == []
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -63,14 +63,25 @@ def test_a_healthy_network_names_nothing(seed: int, count: int) -> None:
 @pytest.mark.parametrize("count", [4, 16, 64])
 def test_a_bad_link_is_named(seed: int, fault: PathFault, count: int) -> None:
     hosts = [Host(name=host.name, address=host.address) for host in network(count)] if count == 4 else network(count)
-    found = judge(hosts, drawn(hosts, seed, fault=fault, part="n0002"))
+    found = name_faults(hosts, drawn(hosts, seed, fault=fault, part="n0002"))
     assert [(one.kind, one.name, one.fault) for one in found] == [(PathKind.HOST, "n0002", fault)]
+
+
+@pytest.mark.parametrize(("late", "named"), [(3, PathFault.SLOW), (5, PathFault.LATE)])
+def test_a_slow_link_is_named_once_whether_some_or_all_of_its_pairs_are_late_too(late: int, named: PathFault) -> None:
+    hosts = [Host(name=host.name, address=host.address) for host in network(6)]
+    calls = drawn(hosts, 1, fault=PathFault.SLOW, part="n0002")
+    own = [at for at, one in enumerate(calls) if "n0002" in (one.caller, one.answerer)]
+    assert len(own) == 5
+    for at in own[:late]:
+        calls[at] = replace(calls[at], rtt_ns=(calls[at].rtt_ns or 0) + 5_000_000)
+    assert [(one.name, one.fault) for one in name_faults(hosts, calls)] == [("n0002", named)]
 
 
 @pytest.mark.parametrize("fault", [PathFault.LATE, PathFault.SLOW, PathFault.LOSSY], ids=str)
 def test_a_bad_switch_is_named_and_not_its_hosts(fault: PathFault) -> None:
     hosts = network(64)
-    found = judge(hosts, drawn(hosts, 1, fault=fault, part="leaf3"))
+    found = name_faults(hosts, drawn(hosts, 1, fault=fault, part="leaf3"))
     assert [(one.kind, one.name) for one in found] == [(PathKind.SWITCH, "leaf3")]
 
 
@@ -172,15 +183,18 @@ def test_results_of_strangers_cost_their_own_rows(tmp_path: Path) -> None:
     assert document.facts["absent"] == len({caller for caller, _ in pairs_of(hosts)}) - 1
 
 
+HOSTS = 6
+
+
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
 @pytest.fixture
 def spaces() -> Iterator[list[str]]:
-    """Four network namespaces on one bridge, with no way out."""
+    """Six network namespaces on one bridge, with no way out: with fewer, one pair that noise slows hides a host."""
     tag = f"hp{os.getpid() % 100_000}"
-    hub, names = f"{tag}h", [f"{tag}n{number}" for number in range(1, 5)]
+    hub, names = f"{tag}h", [f"{tag}n{number}" for number in range(1, HOSTS + 1)]
     try:
         ip("netns", "add", hub)
         ip("-n", hub, "link", "add", "br0", "type", "bridge")
@@ -201,11 +215,11 @@ def spaces() -> Iterator[list[str]]:
 def probed(folder: Path, spaces: list[str]) -> tuple[int, list[list[str]]]:
     """Exit code, and what is named, of a probe between the namespaces."""
     hosts, results = folder / "hosts", folder / "results"
-    hosts.write_text("".join(f"node{number} 10.77.0.{number}\n" for number in range(1, 5)))
+    hosts.write_text("".join(f"node{number} 10.77.0.{number}\n" for number in range(1, HOSTS + 1)))
     words = [HERMES, "fleet", "probe", "--hosts", hosts, "--results", results]
     inside = [["ip", "netns", "exec", name, *words, "--me", f"node{at}"] for at, name in enumerate(spaces, 1)]
     running = [subprocess.Popen(one, stdout=subprocess.DEVNULL) for one in inside]
-    assert [one.wait(300) for one in running] == [0] * 4
+    assert [one.wait(300) for one in running] == [0] * HOSTS
     done = subprocess.run([*words, "--look", "--format", "json"], capture_output=True, text=True, check=False)
     return done.returncode, json.loads(done.stdout)["named"]
 

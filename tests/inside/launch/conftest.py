@@ -1,4 +1,4 @@
-"""`hermes run` as a user starts it: the script that an installation puts on the PATH."""
+"""Runs `hermes run` as a user starts it: by the script that an installation puts on the PATH."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCE = Path(__file__).resolve().parents[3] / "src"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """Starts commands with and without Hermes."""
+    """A launcher of commands with and without Hermes."""
 
     place: Place
     script: Path
@@ -39,7 +39,7 @@ class Launcher:
         return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, **given)
 
     def shell(self, text: str, *, bare: bool = False, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run a line of a shell in which RUN stands for `hermes run --`, or for nothing."""
+        """Run a line of a shell in which RUN stands for `hermes run --`, or for an empty text."""
         run = "" if bare else " ".join([*self.run, "--"])
         return subprocess.run(
             ["/bin/sh", "-c", text.replace("RUN", run)], env=self.place.environment | environment, text=True,
@@ -51,19 +51,19 @@ class Launcher:
 def launcher(place: Place) -> Launcher:
     script = place.folder / "bin" / "hermes"
     script.parent.mkdir()
-    # What pip writes: its folder is first on the path, and then what PYTHONPATH holds.
+    # The script that pip writes: its folder is first on the path, followed by PYTHONPATH.
     script.write_text("import sys\nfrom _hermes_command import main\nsys.exit(main())\n")
     return Launcher(place=place, script=script)
 
 
 def children(pid: int) -> list[int]:
-    """The children of a process."""
+    """The process numbers of a process's children."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def watching(folder: Path) -> int:
     """The watcher of the job in a folder, once it has loaded its modules: it ignores SIGTERM from then on."""
-    (pid,) = until(lambda: beside("hermes.jobs.beside", folder), PATIENCE_S)
+    (pid,) = until(lambda: beside("hermes.jobs.watcher_process", folder), PATIENCE_S)
     until(lambda: _ignores(pid, signal.SIGTERM), PATIENCE_S)
     return int(pid)
 

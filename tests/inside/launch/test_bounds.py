@@ -108,7 +108,7 @@ def test_a_disk_that_is_frozen_holds_the_start_for_a_bound_time_and_the_end_not_
     assert said == "hermes: the job runs without Hermes: the disk does not answer\n"
     _freeze(disk, "-u")
     process = launcher.begin("sh", "-c", "read line; exit 7", env=environment, stdin=subprocess.PIPE)
-    until(lambda: beside("hermes.jobs.beside", disk), PATIENCE_S)
+    until(lambda: beside("hermes.jobs.watcher_process", disk), PATIENCE_S)
     _freeze(disk)
     assert process.stdin
     process.stdin.write("end\n")

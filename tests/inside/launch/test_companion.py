@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hermes.inside.launch.companion import NO_STEP_S, Steps
-from hermes.inside.say import OFF
+from hermes.inside.warn_once import OFF
 from hermes.inside.wire import process
 from hermes.inside.wire.control import NO_STEP, Control
 from hermes.inside.wire.recovery import save_and_remove
@@ -16,7 +16,7 @@ ANEW = "no rank trains any more since 120 s, and the command goes on"
 
 def test_a_first_step_that_comes_late_and_a_restart_that_comes_to_none_are_said(tmp_path: Path) -> None:
     environment = {"HERMES_SHM_DIR": str(tmp_path)}
-    job = enter(tmp_path / "jobs", "train-1-1", command=("a",), owner=process.me(), environment=environment)
+    job = enter(tmp_path / "jobs", "train-1-1", command=("a",), owner=process.own_identity(), environment=environment)
     said: list[str] = []
     clock = [0.0]
     watched = Control.attach(job.segment)
@@ -63,7 +63,7 @@ def test_a_job_that_ended_without_a_step_is_told_what_to_write(tmp_path: Path) -
 
 def test_a_process_that_cannot_be_watched_is_no_loop_without_steps(tmp_path: Path) -> None:
     environment = {"HERMES_SHM_DIR": str(tmp_path)}
-    job = enter(tmp_path / "jobs", "train-1-2", command=("a",), owner=process.me(), environment=environment)
+    job = enter(tmp_path / "jobs", "train-1-2", command=("a",), owner=process.own_identity(), environment=environment)
     said: list[str] = []
     (job.folder / OFF).write_text("capture is off: Python 3.7 is too old")
     watched = Control.attach(job.segment)
@@ -75,7 +75,7 @@ def test_a_process_that_cannot_be_watched_is_no_loop_without_steps(tmp_path: Pat
 
 def test_of_a_rank_whose_capture_is_off_no_step_is_said_and_of_the_others_it_is(tmp_path: Path) -> None:
     environment = {"HERMES_SHM_DIR": str(tmp_path)}
-    job = enter(tmp_path / "jobs", "train-1-3", command=("a",), owner=process.me(), environment=environment)
+    job = enter(tmp_path / "jobs", "train-1-3", command=("a",), owner=process.own_identity(), environment=environment)
     said: list[str] = []
     clock = [0.0]
     watched = Control.attach(job.segment)

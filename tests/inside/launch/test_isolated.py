@@ -12,7 +12,7 @@ import pytest
 from tests.inside.launch.conftest import Launcher, watching
 from tests.patience import PATIENCE_S
 
-from hermes.jobs.aside import analysis
+from hermes.jobs.analyze_capture import analysis
 
 NAMES = ("hermes", "click", "polars", "numpy", "sitecustomize", "usercustomize", "json", "subprocess")
 

@@ -1,4 +1,4 @@
-"""Segments in a folder of the test, and records to put into them."""
+"""Segments in a folder of the test, and records to write into them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hermes.inside.wire import process
-from hermes.inside.wire.record import FIELDS, NULL, pack
 from hermes.inside.wire.rundir import Job, enter
+from hermes.inside.wire.step_record import FIELDS, NULL, pack
 
 
 @pytest.fixture
@@ -25,14 +25,16 @@ def make_job(environment: dict[str, str]) -> Callable[..., Job]:
 
     def make(job_id: str = "train-1-2", owner: tuple[int, int] | None = None) -> Job:
         root = Path(environment["HERMES_RUN_DIR"])
-        return enter(root, job_id, command=("python", "train.py"), owner=owner or process.me(), environment=environment)
+        return enter(
+            root, job_id, command=("python", "train.py"), owner=owner or process.own_identity(), environment=environment
+        )
 
     return make
 
 
 @pytest.fixture
 def record() -> Callable[[int], bytes]:
-    """A packed record with that index; its step is the same number."""
+    """A packed record with the given index; its step is the same number."""
 
     def make(index: int) -> bytes:
         values = dict.fromkeys(FIELDS, NULL) | {"index": index, "step": index, "wall_ns": 1000 + index}

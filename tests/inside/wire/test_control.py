@@ -15,7 +15,7 @@ from tests.skips import needs_root
 
 from hermes.inside.wire.control import RANKS, SIZE, Control, Request, Slot, decode, encode
 from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.process import me
+from hermes.inside.wire.process import own_identity
 
 REQUEST = Request(
     action="profile", start_step=10, steps=2, level="light", reason="why", out="/tmp/out", deadline_ns=1, options={}
@@ -51,7 +51,7 @@ def test_a_second_request_is_refused_while_a_rank_is_at_the_first(control: Contr
     epoch = control.ask(replace(REQUEST, deadline_ns=time.time_ns() + 10**10))
     with pytest.raises(LiveError, match="under way on rank 0"):
         control.ask(REQUEST)
-    pid, started = me()
+    pid, started = own_identity()
     control.say(number, Slot(rank=0, pid=pid, started=started, epoch=epoch, state="started", text=""))
     with pytest.raises(LiveError, match="under way on rank 0"):
         control.ask(REQUEST)
@@ -79,7 +79,7 @@ def test_a_full_segment_says_how_many_it_has_room_for(control: Control) -> None:
 
 
 def test_a_text_that_is_too_long_or_no_text_is_cut_not_refused(control: Control) -> None:
-    pid, started = me()
+    pid, started = own_identity()
     control.say(0, Slot(rank=0, pid=pid, started=started, epoch=2, state="failed", text="é\ud800" * 500))
     slot = control.slot(0)
     assert slot is not None

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.record import AT, FIELDS, NULL, SIZE, pack, unpack
 from hermes.inside.wire.ring import ROWS_AT, RingReader, RingWriter
+from hermes.inside.wire.step_record import AT, FIELDS, NULL, SIZE, pack, unpack
 
 Record = Callable[[int], bytes]
 INT64 = st.integers(-(2**63), 2**63 - 1)

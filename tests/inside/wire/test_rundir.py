@@ -16,10 +16,10 @@ import pytest
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control
 from hermes.inside.wire.errors import LiveError, LogInUseError
-from hermes.inside.wire.record import unpack
 from hermes.inside.wire.recovery import clean, open_ring, recover, save_and_remove
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, default_root, enter, jobs, read, shared_memory
+from hermes.inside.wire.step_record import unpack
 from hermes.inside.wire.steplog import LogWriter, last_index, read_rows
 
 MakeJob = Callable[..., Job]
@@ -28,7 +28,7 @@ Record = Callable[[int], bytes]
 
 def _enter(root: str, environment: dict[str, str], gate: object, found: object) -> None:
     gate.wait()  # type: ignore[attr-defined]
-    job = enter(Path(root), "same", command=(), owner=process.me(), environment=environment)
+    job = enter(Path(root), "same", command=(), owner=process.own_identity(), environment=environment)
     found.put(str(job.segment))  # type: ignore[attr-defined]
 
 

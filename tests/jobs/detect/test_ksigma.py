@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hermes.base.errors import InputError
-from hermes.inside.wire.record import FLAGS
-from hermes.jobs.detect.alarm import Alarm, Policy
+from hermes.inside.wire.step_record import FLAGS
+from hermes.jobs.detect.alarm import Alarm
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 from hermes.jobs.detect.ksigma import KSigma
-from hermes.jobs.messages import captured_lately, captures_spent, refused_lately
 
 HOUR = 3600 * 10**9
 # Mean 1000, population deviation 10.
@@ -107,32 +106,3 @@ def test_a_resumed_job_takes_a_new_baseline() -> None:
     detector.feed(0, 5000, 0, FLAGS["resumed"])
     assert not detector.armed
     assert feed(detector, [5000] * 39) == []
-
-
-def test_two_hours_between_captures_and_three_in_all() -> None:
-    policy = Policy()
-    assert policy.refusal(0) is None
-    policy.started(0)
-    assert policy.refusal(1) == captured_lately(n=0)
-    assert policy.refusal(2 * HOUR - 1)
-    assert policy.refusal(2 * HOUR) is None
-    policy.started(2 * HOUR)
-    policy.started(4 * HOUR)
-    assert policy.refusal(100 * HOUR) == captures_spent(n=3)
-
-
-def test_a_capture_that_was_refused_spends_nothing_and_is_asked_for_again_after_five_minutes() -> None:
-    policy = Policy()
-    policy.started(0)
-    policy.started(2 * HOUR)
-    policy.refused(2 * HOUR)
-    assert policy.captures == 1
-    assert policy.refusal(2 * HOUR + 60 * 10**9) == refused_lately(n=1)
-    assert policy.refusal(2 * HOUR + 300 * 10**9) is None
-
-
-def test_an_alarm_that_may_not_start_a_capture_lengthens_nothing() -> None:
-    policy = Policy()
-    policy.started(0)
-    assert policy.refusal(HOUR)
-    assert policy.refusal(2 * HOUR) is None

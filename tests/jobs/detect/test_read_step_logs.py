@@ -11,13 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hermes.base.errors import HermesError
-from hermes.inside.wire.record import FLAGS
+from hermes.base.say import say
+from hermes.inside.wire.step_record import FLAGS
 from hermes.jobs.alarms_in_step_log import detect_in
+from hermes.jobs.detect.alarm_findings import of_cause
 from hermes.jobs.detect.causes import Spent, split, what_costs, why_slower
-from hermes.jobs.detect.findings import of_cause
-from hermes.jobs.detect.periodic import periodic
+from hermes.jobs.detect.messages import UNTOLD_DEVICE
+from hermes.jobs.detect.periodic_slow_steps import periodic
 from hermes.jobs.detect.read_step_logs import Steps, from_walls, read_steps
-from hermes.jobs.detect.straggler import straggler
+from hermes.jobs.detect.straggler import straggler, untold
 
 MS = 1_000_000
 
@@ -66,7 +68,7 @@ def test_junk_is_refused_or_counted(tmp_path: Path, junk: bytes, before: bytes) 
 def test_a_folder_without_logs_is_told(tmp_path: Path) -> None:
     with pytest.raises(HermesError, match="no step logs"):
         read_steps(tmp_path)
-    with pytest.raises(HermesError, match="no such log"):
+    with pytest.raises(HermesError, match="this step log does not exist"):
         read_steps(tmp_path / "absent")
 
 
@@ -88,17 +90,57 @@ def counters(wall: int, *, rank: int = 0, count: int = 100, **each: int) -> Step
 
 
 def test_the_rank_that_works_while_the_others_wait_is_the_straggler() -> None:
-    ranks = [counters(100 * MS, rank=rank, cpu_ns=40 * MS, delay_ns=0) for rank in (0, 1, 3)]
-    ranks.append(counters(100 * MS, rank=2, cpu_ns=95 * MS, delay_ns=0))
+    ranks = [counters(100 * MS, rank=rank, comm_ns=60 * MS) for rank in (0, 1, 3)]
+    ranks.append(counters(100 * MS, rank=2, comm_ns=5 * MS))
     found = straggler(ranks)
     assert found is not None
     assert (found.rank, found.own_ns, found.others_ns, found.waited_ns) == (2, 95 * MS, 40 * MS, 55 * MS)
 
 
 def test_ranks_that_all_work_alike_or_that_nobody_counted_have_no_straggler() -> None:
-    assert straggler([counters(100 * MS, rank=rank, cpu_ns=90 * MS, delay_ns=0) for rank in range(4)]) is None
+    assert straggler([counters(100 * MS, rank=rank, comm_ns=10 * MS) for rank in range(4)]) is None
     assert straggler([counters(100 * MS, rank=rank) for rank in range(4)]) is None
-    assert straggler([counters(100 * MS, cpu_ns=1, delay_ns=0)]) is None
+    assert straggler([counters(100 * MS, comm_ns=1)]) is None
+
+
+def test_of_two_ranks_that_sleep_the_one_that_sleeps_longer_is_named_however_little_it_computes() -> None:
+    ranks = [counters(62 * MS, rank=0, cpu_ns=9 * MS, delay_ns=0, comm_ns=40 * MS)]
+    ranks.append(counters(62 * MS, rank=1, cpu_ns=2 * MS, delay_ns=0, comm_ns=1 * MS))
+    found = straggler(ranks)
+    assert found is not None
+    assert (found.rank, found.own_ns, found.others_ns) == (1, 61 * MS, 22 * MS)
+
+
+def test_ranks_that_are_late_in_turn_have_no_straggler() -> None:
+    dice = np.random.default_rng(3)
+    for seed in range(10):
+        late = np.random.default_rng(seed).integers(0, 4, 60)
+        own = [20 * MS + 30 * MS * (late == rank) + dice.normal(0, MS, 60) for rank in range(4)]
+        walls = np.max(own, axis=0) + MS
+        ranks = [from_walls(walls, rank=rank, comm_ns=(walls - one).astype(int)) for rank, one in enumerate(own)]
+        assert straggler(ranks) is None
+
+
+def test_where_collectives_are_not_timed_nobody_is_blamed_and_it_is_said_how_to_time_them() -> None:
+    ranks = [counters(100 * MS, rank=rank, cpu_ns=(90 if rank == 2 else 20) * MS, delay_ns=0) for rank in range(4)]
+    assert straggler(ranks) is None
+    why = untold(ranks)
+    assert why is not None
+    assert "hermes run --collectives" in say(why)
+    # Ranks that compute all the time wait for nobody, and where it is recorded it is told.
+    assert untold([counters(100 * MS, rank=rank, cpu_ns=95 * MS, delay_ns=0) for rank in range(4)]) is None
+    assert untold([counters(100 * MS, rank=rank, cpu_ns=20 * MS, delay_ns=0, comm_ns=MS) for rank in range(4)]) is None
+
+
+def test_of_a_device_the_host_tells_no_straggler() -> None:
+    ranks = [
+        Steps(
+            rank=rank, columns=counters(100 * MS, comm_ns=(1 + 60 * rank) * MS).columns, about={"device": "Ascend910"}
+        )
+        for rank in range(2)
+    ]
+    assert straggler(ranks) is None
+    assert untold(ranks) == UNTOLD_DEVICE
 
 
 @pytest.mark.parametrize(
@@ -153,7 +195,7 @@ def test_a_thread_that_computes_while_the_stepping_one_stands_still_holds_the_lo
 
 
 def test_counters_read_now_and_then_are_spread_over_all_steps() -> None:
-    from hermes.inside.wire.record import NULL
+    from hermes.inside.wire.step_record import NULL
 
     delay = np.full(100, NULL)
     delay[9::10] = 40 * MS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.inside.wire.record import NULL
+from hermes.inside.wire.step_record import NULL
 from hermes.jobs.detect.read_step_logs import from_walls
 
 

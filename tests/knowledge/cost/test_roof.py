@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.knowledge.chips import CHIPS, by_counters
 from hermes.knowledge.cost.operator import float32_by_kernel, inner_bytes, roof
 from hermes.knowledge.cost.tensors import Call, tensors
-from hermes.knowledge.cost.work import Work
+from hermes.knowledge.cost.work_formulas import OperatorWorkload
+from hermes.knowledge.identify_chip import CHIPS, chip_by_counters
 
 H100, A100, B2 = CHIPS["H100 SXM"], CHIPS["A100 40GB SXM"], CHIPS["Ascend910B2"]
 
 
-def product(flops: int, size: int | None, precision: str = "bf16") -> Work:
-    return Work(flops=flops, bytes=size, unit="matrix", precision=precision)
+def product(flops: int, size: int | None, precision: str = "bf16") -> OperatorWorkload:
+    return OperatorWorkload(flops=flops, bytes=size, unit="matrix", precision=precision)
 
 
 def test_the_longer_of_operations_and_bytes_is_the_roof() -> None:
@@ -37,12 +37,12 @@ def test_without_bytes_a_product_is_held_against_its_operations_alone() -> None:
     found = roof(product(989_400_000, None), H100)
     assert found is not None
     assert found.limit == "compute"
-    assert roof(Work(flops=5, bytes=None, unit="vector", precision="fp32"), H100) is None
+    assert roof(OperatorWorkload(flops=5, bytes=None, unit="vector", precision="fp32"), H100) is None
 
 
 def test_a_chip_without_known_memory_has_no_roof_for_what_moves_data() -> None:
-    stranger = by_counters(22, 1_700)
-    assert roof(Work(flops=5, bytes=100, unit="vector", precision="fp32"), stranger) is None
+    stranger = chip_by_counters(22, 1_700)
+    assert roof(OperatorWorkload(flops=5, bytes=100, unit="vector", precision="fp32"), stranger) is None
     assert roof(product(1_000, 100, "fp16"), stranger) is not None
 
 

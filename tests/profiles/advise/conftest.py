@@ -1,4 +1,4 @@
-"""Findings, replays and a floor, made with as few words as a test needs."""
+"""Short factories for findings, replays and a noise floor."""
 
 from __future__ import annotations
 
@@ -9,15 +9,25 @@ import pytest
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.plan import NoiseFloor
-from hermes.profiles.advise.ranking import Replay
+from hermes.profiles.advise.rank_findings import Replay
 from hermes.profiles.whatif.replay import Prediction
 
 STEP = 1_000
+FAULTS = {
+    "COM001": Fault.EXPOSED_COMMUNICATION,
+    "COM005": Fault.UNALIGNED_SIZES,
+    "CMP003": Fault.AI_CPU_OPERATORS,
+    "CMP011": Fault.SLOW_DEVICE,
+    "PAR001": Fault.UNEVEN_STAGES,
+    "CPU002": Fault.COMPILATION,
+    "ENV005": Fault.FIRST_CALLS,
+}
+"""The faults that rules find; any other rule finds slow dispatch."""
 
 
 @pytest.fixture
 def floor() -> NoiseFloor:
-    """Five of a step of a thousand."""
+    """A noise floor of five in a step of a thousand."""
     return NoiseFloor(ns=5, step_ns=STEP, spread_ns=2, of="steps", unexplained_ns=0, least_ns=5)
 
 
@@ -28,7 +38,7 @@ def _blame(text: str) -> Blame:
 
 @pytest.fixture
 def finding() -> Callable[..., Loss]:
-    """Makes a finding: `finding("CPU002", low=50, high=60, ranks=(5,), within="CPU001")`; `low` None: not replayed."""
+    """Makes a finding: `finding("CPU002", low=50, high=60, ranks=(5,))`; `low` None: not replayed."""
 
     def make(
         code: str,
@@ -39,14 +49,14 @@ def finding() -> Callable[..., Loss]:
         blames: Sequence[str] = (),
         cause: str = "",
         layer: str = "cpu",
-        within: str = "",
+        fault: Fault | None = None,
         confidence: float = 1.0,
         action: str = "",
     ) -> Loss:
         return Loss(
             code=code,
             layer=layer,  # type: ignore[arg-type]
-            fault=Fault.STRAGGLER if cause == "straggler" else Fault.DISPATCH,
+            fault=fault or (Fault.STRAGGLER if cause == "straggler" else FAULTS.get(code, Fault.DISPATCH)),
             message=f"{code} costs {high}",
             ranks=tuple(ranks),
             blames=tuple(_blame(text) for text in blames),
@@ -59,7 +69,6 @@ def finding() -> Callable[..., Loss]:
                 Action(title=action or f"cure {code}", do="this", verify="it falls", risk="none", source="a source"),
             ),
             replay=(f"change:{code}",) if low is not None else (),
-            within=within,
         )
 
     return make

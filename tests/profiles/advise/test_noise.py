@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hermes.model.plan import NoiseFloor
-from hermes.profiles.advise.noise import without_profiler
+from hermes.profiles.advise.noise import noise_floor_of_step, without_profiler
 
 FLOOR = NoiseFloor(ns=5, step_ns=480, spread_ns=None, of="steps", unexplained_ns=None, least_ns=2)
 
@@ -27,3 +27,10 @@ def test_more_steps_that_are_known_lower_the_floor() -> None:
 
 def test_a_floor_without_a_spread_is_the_least() -> None:
     assert replace(FLOOR, ns=2).beside(1) == 2
+
+
+def test_the_floor_of_a_whole_capture_is_a_share_of_all_of_it() -> None:
+    floor = noise_floor_of_step(FLOOR, 10_000, marked=False)
+    assert (floor.step_ns, floor.least_ns, floor.ns) == (10_000, 50, 50)
+    assert noise_floor_of_step(FLOOR, 10_000, marked=True).least_ns == FLOOR.least_ns
+    assert noise_floor_of_step(FLOOR, 100, marked=True).step_ns == FLOOR.step_ns

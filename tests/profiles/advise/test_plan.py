@@ -8,22 +8,21 @@ from itertools import permutations
 
 import pytest
 
+from hermes.knowledge.advice_conditions import JobKind
 from hermes.knowledge.cases import case
-from hermes.knowledge.fits import JobKind
-from hermes.model.finding import Loss
+from hermes.model.fault import Fault
+from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import HostEvents, SettingValues
 from hermes.model.job import Job, JobMeasures
-from hermes.model.measures import HostCallTop, StepSplit
 from hermes.model.path_measures import FreeShare
 from hermes.model.plan import NoiseFloor, Plan
+from hermes.model.step_measures import HostCallTop, StepSplit
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.advise.collect import Recorded, next_captures
-from hermes.profiles.advise.facts import Facts
-from hermes.profiles.advise.fitting import Fit, effort, fitting, runs
+from hermes.profiles.advise.case_symptoms import JobFacts
+from hermes.profiles.advise.matching_cases import MatchingCase, effort, fitting, runs
+from hermes.profiles.advise.next_capture import CaptureContents, next_captures
 from hermes.profiles.advise.plan import plan
-from hermes.profiles.advise.ranking import Replay, rank
-from hermes.profiles.rules import ALL
-from hermes.profiles.rules.rule import Rule
+from hermes.profiles.advise.rank_findings import Replay, rank
 
 Make = Callable[..., Loss]
 Replaying = Callable[[Mapping[str, int]], Replay]
@@ -47,36 +46,40 @@ BLIND = (
 )  # fmt: skip
 
 
-def facts(*rows: object) -> Facts:
-    return Facts(JobMeasures(Job(steps=JobSteps([STEP])), [STEP, *rows]))
+def facts(*rows: object) -> JobFacts:
+    return JobFacts(JobMeasures(Job(steps=JobSteps([STEP])), [STEP, *rows]))
 
 
 COMPILES = facts(*BLIND, CALL)
 
 
-def rule(*identities: str) -> Rule:
-    return replace(next(one for one in ALL if one.code == "CPU002"), cases=identities)
+def of_cases(*identities: str) -> Loss:
+    """A finding that may point to these cases."""
+    return Loss(
+        code="CPU002", message="operators are compiled", cost_ns=1, share=0.1, confidence=1.0, cases=identities,
+        gain=Gain(low_ns=0, high_ns=1, method="bound"),
+    )  # fmt: skip
 
 
 def planned(
-    findings: Sequence[Loss], replay: Replay, floor: NoiseFloor, fits: Sequence[Sequence[Fit]] | None = None
+    findings: Sequence[Loss], replay: Replay, floor: NoiseFloor, fits: Sequence[Sequence[MatchingCase]] | None = None
 ) -> Plan:
     ranking = rank(findings, replay, floor)
     return plan(ranking, fits or [()] * len(ranking.problems), replay, (), 4)
 
 
 def test_a_case_fits_whose_symptoms_hold() -> None:
-    (fit,) = fitting(rule("CPU-01"), COMPILES, TORCH_NPU)
+    (fit,) = fitting(of_cases("CPU-01"), COMPILES, TORCH_NPU)
     assert (fit.case.id, fit.held, fit.unknown, fit.confirmed) == ("CPU-01", 3, 0, True)
 
 
 def test_a_symptom_that_fails_excludes_a_case() -> None:
     calm = facts(*BLIND, replace(CALL, name="aclrtLaunchKernel", share=1.0))
-    assert fitting(rule("CPU-01"), calm, TORCH_NPU) == ()
+    assert fitting(of_cases("CPU-01"), calm, TORCH_NPU) == ()
 
 
 def test_a_symptom_that_was_not_measured_neither_confirms_nor_excludes() -> None:
-    (fit,) = fitting(rule("CPU-01"), facts(*BLIND), TORCH_NPU)
+    (fit,) = fitting(of_cases("CPU-01"), facts(*BLIND), TORCH_NPU)
     assert (fit.held, fit.unknown, fit.confirmed) == (2, 1, False)
 
 
@@ -84,7 +87,7 @@ def test_a_symptom_that_was_not_measured_neither_confirms_nor_excludes() -> None
     "site", [JobKind(chips=("cuda",), frameworks=("pytorch",)), JobKind(chips=("ascend",), frameworks=("mindspore",))]
 )
 def test_a_case_of_another_chip_or_framework_does_not_fit(site: JobKind) -> None:
-    assert fitting(rule("CPU-01"), COMPILES, site) == ()
+    assert fitting(of_cases("CPU-01"), COMPILES, site) == ()
 
 
 @pytest.mark.parametrize(
@@ -98,12 +101,12 @@ def test_what_a_profile_cannot_tell_of_frameworks_is_open(framework: str, told: 
 
 def test_an_unset_variable_alone_holds_nothing() -> None:
     setting = SettingValues(source="environment", name="TASK_QUEUE_ENABLE", values=((None, (0,)),), absent=())
-    (fit,) = fitting(rule("CPU-11"), facts(setting), TORCH_NPU)
+    (fit,) = fitting(of_cases("CPU-11"), facts(setting), TORCH_NPU)
     assert fit.held == 0
 
 
 def test_an_action_has_the_change_of_the_case_that_fits(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
-    fits = [fitting(rule("CPU-01"), COMPILES, TORCH_NPU)]
+    fits = [fitting(of_cases("CPU-01"), COMPILES, TORCH_NPU)]
     found = finding("CPU002", low=50, action="set_compile_mode off")
     (action,) = planned([found], replaying({"CPU002": 50}), floor, fits).actions
     known = case("CPU-01")
@@ -115,23 +118,23 @@ def test_an_action_has_the_change_of_the_case_that_fits(finding: Make, replaying
 def test_a_change_that_has_nothing_to_do_with_the_advice_is_not_shown(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
-    fits = [fitting(rule("CPU-01"), COMPILES, TORCH_NPU)]
+    fits = [fitting(of_cases("CPU-01"), COMPILES, TORCH_NPU)]
     found = finding("CPU002", low=50, action="Compile the model")
     (action,) = planned([found], replaying({"CPU002": 50}), floor, fits).actions
     assert (action.case, action.after) == ("", "")
 
 
 def test_a_place_to_look_comes_behind_what_explains_it(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
-    wide = finding("CPU001", high=700)
-    part = finding("CPU002", low=0, high=300, within="CPU001")
-    made = planned([wide, part], replaying({"CPU002": 0}), floor)
-    assert [one.codes for one in made.actions] == [("CPU002",), ("CPU001",)]
+    wide = finding("CPU004", high=700)
+    part = finding("ENV005", low=0, high=300)
+    made = planned([wide, part], replaying({"ENV005": 0}), floor)
+    assert [one.codes for one in made.actions] == [("ENV005",), ("CPU004",)]
 
 
 def test_a_case_that_may_be_the_cause_is_named_and_changes_nothing(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
-    fits = [fitting(rule("CPU-11"), facts(), TORCH_NPU)]
+    fits = [fitting(of_cases("CPU-11"), facts(), TORCH_NPU)]
     (action,) = planned([finding("CPU002", low=50)], replaying({"CPU002": 50}), floor, fits).actions
     assert (action.case, action.after) == ("", "")
     assert action.others[0].startswith("CPU-11 ")
@@ -165,13 +168,13 @@ def test_an_action_does_not_wait_for_a_cause_that_is_part_of_it(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
     slow = finding("CMP011", low=350, high=400, ranks=(5,), action="cool it", layer="compute")
-    clock = finding("CMP008", low=340, high=400, ranks=(5,), action="cool it", layer="compute", within="CMP011")
+    clock = finding("A", fault=Fault.LOW_CLOCK, low=340, high=400, ranks=(5,), action="cool it", layer="compute")
     other = finding("CPU004", low=200, high=200)
-    gains = {"CMP008": 340, "CMP011": 350, "CPU004": 200}
+    gains = {"A": 340, "CMP011": 350, "CPU004": 200}
     together = {"+".join(codes): 550 for codes in permutations(gains, 3)}
     pairs = {"+".join(pair): 350 if "CPU004" not in pair else 545 for pair in permutations(gains, 2)}
     made = planned([slow, clock, other], replaying(gains | pairs | together), floor)
-    assert [one.codes for one in made.actions] == [("CMP008", "CMP011"), ("CPU004",)]
+    assert [one.codes for one in made.actions] == [("A", "CMP011"), ("CPU004",)]
 
 
 def test_two_findings_with_one_cure_are_one_action(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
@@ -202,9 +205,9 @@ def test_effort_is_told_by_the_change(after: str, effort_: str) -> None:
     assert effort("before", after) == effort_
 
 
-def recorded(**given: object) -> Recorded:
+def recorded(**given: object) -> CaptureContents:
     usual = {"ranks": (0, 1), "expected": 8, "levels": ("Level1",), "stacks": True, "vendors": ("ascend",), "steps": 1}
-    return Recorded(**{**usual, **given})  # type: ignore[arg-type]
+    return CaptureContents(**{**usual, **given})  # type: ignore[arg-type]
 
 
 def wait(finding: Make, peer: int) -> Loss:
@@ -222,7 +225,7 @@ def test_the_awaited_rank_is_recorded_next_with_stacks(finding: Make, replaying:
 def test_no_rank_is_asked_for_that_was_recorded(
     expected: int | None, finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:
-    for found in ([wait(finding, 1)], [finding("COM001", layer="communication")], [finding("CPU001")]):
+    for found in ([wait(finding, 1)], [finding("COM001", layer="communication")], [finding("CPU004")]):
         ranking = rank(found, replaying({"COM002": 500}), floor)
         for stacks in (True, False):
             for capture in next_captures(ranking, recorded(expected=expected, stacks=stacks, levels=("Level0",))):

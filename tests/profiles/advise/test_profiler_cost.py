@@ -10,8 +10,8 @@ import pytest
 
 from hermes.model.finding import Gain
 from hermes.model.host_measures import Before
-from hermes.model.measures import StepSplit
 from hermes.model.plan import NoiseFloor, Unprofiled
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.advise.noise import noise_floor, without_profiler
 from hermes.profiles.advise.profiler_cost import unprofiled, unprofiled_gain
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.model.measures import ClockOffset
+from hermes.model.step_measures import ClockOffset
 from hermes.model.tables import TABLES, schema_of
 from hermes.profiles.align.offsets import SAME_CLOCK_NS
 from hermes.profiles.align.offsets import clock_offsets as offsets_of
-from hermes.profiles.measure.communication.arrivals import gathered, with_keys
+from hermes.profiles.measure.communication.last_arrivals import operations_of_all_ranks, with_keys
 
 SCHEMA = schema_of(TABLES["comm_op"])
 SKEW = 5_000_000
@@ -36,7 +36,9 @@ def series(*jitter: int, skew: int = 0) -> dict[str, int]:
 
 def clock_offsets(hosts: dict[int, str | None], tables: dict[int, pl.DataFrame]) -> tuple[ClockOffset, ...]:
     none = {0: ops(0, {})}
-    return offsets_of(hosts, gathered({rank: with_keys(rank, rows) for rank, rows in (tables or none).items()}))
+    return offsets_of(
+        hosts, operations_of_all_ranks({rank: with_keys(rank, rows) for rank, rows in (tables or none).items()})
+    )
 
 
 def second(hosts: dict[int, str | None], tables: dict[int, pl.DataFrame]) -> ClockOffset:

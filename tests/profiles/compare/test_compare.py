@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hermes.model.comparison import Change
-from hermes.model.measures import StepSplit
-from hermes.profiles.compare.beside import by_rank, by_step
+from hermes.model.comparison import TimeChange
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.compare.changes import _limit, compare
-from hermes.profiles.compare.run import Found, Run
+from hermes.profiles.compare.pair_steps import pair_all_steps, pair_typical_steps
+from hermes.profiles.compare.run import ComparedFinding, ComparedRun
 
 US = 1_000
 
@@ -32,10 +32,10 @@ def split(step: int | None, compute: int, comm: int, free: int = 0, rank: int = 
 def run(
     *splits: StepSplit,
     kernels: tuple[tuple[str, int | None, int], ...] = (),
-    findings: tuple[Found, ...] = (),
+    findings: tuple[ComparedFinding, ...] = (),
     said: dict[tuple[str, str], str] | None = None,
-) -> Run:
-    return Run(
+) -> ComparedRun:
+    return ComparedRun(
         title="a run", ranks=tuple(sorted({one.rank for one in splits})), splits=splits,
         names={"kernels": table("compute", *((name, step, ns, 1) for name, step, ns in kernels))}, findings=findings,
         settings=said or {},
@@ -105,7 +105,7 @@ def test_a_capture_without_marked_steps_is_one_step() -> None:
 def test_a_long_table_of_chance_holds_no_find() -> None:
     random = np.random.default_rng(7)
 
-    def noisy() -> Run:
+    def noisy() -> ComparedRun:
         values = random.normal(50 * US, 5 * US, size=(300, 12)).astype(int)
         rows = [(f"k{name}", step, int(values[name, step])) for name in range(300) for step in range(12)]
         return run(*steady(0, 12), kernels=tuple(rows))
@@ -116,17 +116,17 @@ def test_a_long_table_of_chance_holds_no_find() -> None:
 
 
 def test_findings_come_go_and_stay() -> None:
-    def found(code: str, blame: str, cost: int) -> Found:
-        return Found(code=code, fault=None, message=code, blames=(blame,), cost_ns=cost)
+    def found(code: str, blame: str, cost: int) -> ComparedFinding:
+        return ComparedFinding(code=code, fault=None, message=code, blames=(blame,), cost_ns=cost)
 
     before = run(
-        *steady(0), findings=(found("COM002", "rank 5", 30), found("COM002", "rank 2", 9), found("CPU001", "", 4))
+        *steady(0), findings=(found("COM002", "rank 5", 30), found("COM002", "rank 2", 9), found("CPU004", "", 4))
     )
     after = run(*steady(0), findings=(found("COM002", "rank 2", 8), found("MEM001", "", 2)))
     changes = [(one.state, one.code, one.before_ns, one.after_ns) for one in compare(before, after).findings]
     assert changes == [
         ("went", "COM002", 30, None),
-        ("went", "CPU001", 4, None),
+        ("went", "CPU004", 4, None),
         ("came", "MEM001", None, 2),
         ("stayed", "COM002", 9, 8),
     ]
@@ -159,14 +159,14 @@ def test_the_limit_is_the_quantile_of_students_t(freedom: int, compared: int, ex
 
 
 def test_a_change_knows_its_verdict() -> None:
-    change = Change(kind="compute", name="a", before_ns=100, after_ns=130, margin_ns=30)
+    change = TimeChange(kind="compute", name="a", before_ns=100, after_ns=130, margin_ns=30)
     assert (change.change_ns, change.verdict) == (30, "no change seen")
 
 
 def test_each_rank_stands_beside_its_own_of_the_other_run() -> None:
     before = [replace(one, rank=rank) for rank in (0, 1, 2) for one in steady(50 * US)]
     after = [replace(one, rank=rank) for rank in (1, 2, 3) for one in steady((50 if rank == 1 else 20) * US)]
-    found = by_rank(run(*before), run(*after))
+    found = pair_typical_steps(run(*before), run(*after))
     assert [(row.rank, row.times[0].verdict) for row in found] == [(1, "no change seen"), (2, "less")]
     assert [time.name for time in found[0].times] == ["window", "compute", "exposed_comm", "copy_exposed", "free"]
 
@@ -175,12 +175,14 @@ def test_of_more_ranks_one_has_to_change_by_more() -> None:
     sides = [
         run(*(replace(one, rank=rank) for rank in range(64) for one in steady(comm))) for comm in (50 * US, 50 * US)
     ]
-    many, alone = by_rank(*sides)[0].times[0], compare(run(*steady(50 * US)), run(*steady(50 * US))).step
+    many, alone = pair_typical_steps(*sides)[0].times[0], compare(run(*steady(50 * US)), run(*steady(50 * US))).step
     assert (many.margin_ns or 0) > (alone.margin_ns or 0) > 0
 
 
 def test_steps_stand_beside_each_other_by_their_place() -> None:
-    found = by_step(run(*(split(step, 100, 10) for step in (7, 5, 6))), run(split(90, 80, 10), split(91, 100, 10)))
+    found = pair_all_steps(
+        run(*(split(step, 100, 10) for step in (7, 5, 6))), run(split(90, 80, 10), split(91, 100, 10))
+    )
     assert [(row.steps, row.times[0].change_ns) for row in found] == [((5, 90), -20), ((6, 91), 0)]
     assert {row.times[0].verdict for row in found} == {"not known"}
 
@@ -190,7 +192,7 @@ def test_steps_stand_beside_each_other_by_their_place() -> None:
 STEPS = range(8)
 
 
-def working(*names: str, steps: range = STEPS, ranks: tuple[int, ...] = (0, 1), calls: int = 2) -> Run:
+def working(*names: str, steps: range = STEPS, ranks: tuple[int, ...] = (0, 1), calls: int = 2) -> ComparedRun:
     """A steady run that calls operators of the device, each so often a step and rank, and one of the host."""
     splits = tuple(split(step, 100 * US, 7 * (step % 3), rank=rank) for step in steps for rank in ranks)
     of = len(ranks) * calls
@@ -202,7 +204,7 @@ def working(*names: str, steps: range = STEPS, ranks: tuple[int, ...] = (0, 1), 
     return replace(run(*splits), names=names_of)
 
 
-def told(before: Run, after: Run) -> tuple[str, list[str]]:
+def told(before: ComparedRun, after: ComparedRun) -> tuple[str, list[str]]:
     found = compare(before, after)
     return found.outcome, [one.identifier for one in found.unmet]
 
@@ -226,7 +228,7 @@ def test_runs_that_share_everything_are_as_fast() -> None:
     ],
     ids=["ranks", "steps", "operators", "calls", "damage", "kind", "part"],
 )  # fmt: skip
-def test_what_one_run_lacks_is_never_as_fast(other: Run, missing: str) -> None:
+def test_what_one_run_lacks_is_never_as_fast(other: ComparedRun, missing: str) -> None:
     whole = working("mm", "add")
     for pair in ((whole, other), (other, whole)):
         assert told(*pair) == ("not all compared", [missing])

@@ -1,4 +1,4 @@
-"""What engines are asked to do in tests: functions that other processes can import."""
+"""Tasks for engines in tests: functions that other processes can import."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hermes.base.errors import HermesError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A number to be doubled, and what happens on the way: `dies` names a file that is there once a process died."""
+    """A number to double, and what happens meanwhile: `dies` names a file that exists once a process has died."""
 
     number: int
     dies: Path | None = None
@@ -20,7 +20,7 @@ class Task:
 
 
 def doubled(task: Task) -> tuple[int, int]:
-    """The number doubled, and the process that did it."""
+    """The doubled number, and the process that computed it."""
     if task.dies is not None and (task.always or not task.dies.exists()):
         task.dies.touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -28,12 +28,12 @@ def doubled(task: Task) -> tuple[int, int]:
 
 
 def refused(task: Task) -> int:
-    """An error that a user can act on, for odd numbers."""
+    """Raise an error that a user can act on, for odd numbers."""
     if task.number % 2:
         raise HermesError("an odd number", where=str(task.number), lost="its double", hint="take an even one")
     return task.number
 
 
 def wrong(task: Task) -> float:
-    """A fault in the code."""
+    """Raise an error as a defect in the code would."""
     return task.number / 0

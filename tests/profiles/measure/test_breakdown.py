@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.model.measures import AscendSplit, RankTotal, StepSplit, StreamBusy
+from hermes.model.step_measures import AscendSplit, RankTotal, StepSplit, StreamBusy
 from hermes.model.tables import TABLES, empty, schema_of
 from hermes.profiles.measure.steps.breakdown import (
     ascend_splits,

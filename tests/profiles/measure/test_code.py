@@ -15,7 +15,7 @@ from hermes.base.say import say
 from hermes.model.code_measures import CodeLine, NamedLine
 from hermes.model.report import Report
 from hermes.profiles.load import load
-from hermes.profiles.measure.code.samples import Seen
+from hermes.profiles.measure.code.line_samples import LineSamples
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache
 
@@ -82,11 +82,11 @@ def analyzed(folder: Path, events: list[dict[str, Any]]) -> Report:
 
 
 def lines(report: Report) -> dict[str, CodeLine]:
-    return {one.function: one for one in report.measures.rows(CodeLine)}
+    return {one.function: one for one in report.rows(CodeLine)}
 
 
 def test_the_parts_add_up_to_the_step(report: Report) -> None:
-    rows = report.measures.rows(CodeLine)
+    rows = report.rows(CodeLine)
     assert sum(row.own_ns + row.backward_ns for row in rows) == 1_000_000
     assert all(
         row.own_ns == row.python_ns + row.framework_ns + row.operator_ns + row.launch_ns + row.wait_ns for row in rows
@@ -124,7 +124,7 @@ def test_a_function_says_who_calls_it_and_at_which_line_it_was_seen(report: Repo
 
 
 def test_an_operator_says_from_which_line_it_comes(report: Report) -> None:
-    rows = {one.name: one.line for one in report.measures.rows(NamedLine)}
+    rows = {one.name: one.line for one in report.rows(NamedLine)}
     assert rows["aten::linear"] == "model.py:9 `forward`"
 
 
@@ -148,14 +148,14 @@ def test_python_that_nobody_recorded_is_said_and_never_no_loss(tmp_path: Path) -
     file.write_text(json.dumps({"schemaVersion": 1, "baseTimeNanoseconds": BASE_NS, "traceEvents": events}), "utf-8")
     found = analyze(load([str(file)], cache=Cache(tmp_path / "cache")))
     assert "90% of each step (900 us): not recorded" in say(found.verdict.message)
-    assert found.plan.unrecorded_ns == 900_000
+    assert found.plan.unrecorded == pytest.approx(0.9)
     assert "--stack" in found.plan.captures[0].command
 
 
 def test_functions_of_one_name_in_a_file_are_told_apart_by_where_they_begin() -> None:
     counts = {("net.py", "forward"): Counter({12: 3, 40: 5})}
     labels = ("net.py(10): forward", "net.py(38): forward")
-    seen = Seen(counts=counts, step_ns=1, moments=pl.DataFrame()).among(labels)
+    seen = LineSamples(counts=counts, step_ns=1, moments=pl.DataFrame()).among(labels)
     assert [seen.line_of(label) for label in labels] == ["net.py:12", "net.py:40"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hermes.model.measures import LinkSpeed, TaskWait
+from hermes.model.step_measures import LinkSpeed, TaskWait
 from hermes.model.tables import TABLES, empty, schema_of
 from hermes.profiles.measure.communication.peer_waits import link_speeds, peer_waits
 

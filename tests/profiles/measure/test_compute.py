@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from hermes.base.intervals import flat
-from hermes.knowledge.chips import chip_of
-from hermes.model.compute_measures import Compute, OperatorCost, StepCompute
-from hermes.model.measures import StepSplit
+from hermes.base.intervals import union_of_intervals
+from hermes.knowledge.identify_chip import chip_of
+from hermes.model.compute_measures import ChipUsed, KindCost, OperatorCost, StepCompute
+from hermes.model.job import Job, JobMeasures
+from hermes.model.step_measures import StepSplit
 from hermes.model.tables import TABLES, empty
-from hermes.profiles.measure.compute.kernels import KERNEL_COLUMNS, RankCompute, rank_compute
-from hermes.profiles.measure.compute.recompute import recomputed, scoped
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.measure.compute.kernel_sums import KERNEL_COLUMNS, RankCompute, rank_compute
+from hermes.profiles.measure.compute.recomputed_work import recomputed, scoped
 from hermes.profiles.measure.compute.roofline import compute_of
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -49,17 +52,21 @@ def of(rows: pl.DataFrame, rank: int = 0, chip: str | None = H100, vendor: str =
     return found
 
 
-def compute(rows: pl.DataFrame, **more: Any) -> Compute:
-    return compute_of([of(rows, **more)], [split()])
+def computed(told: Iterable[RankCompute], splits: Sequence[StepSplit]) -> JobMeasures:
+    return JobMeasures(Job(steps=JobSteps(splits)), compute_of(told, splits))
 
 
-def only(found: Compute) -> OperatorCost:
-    (row,) = found.operators
+def compute(rows: pl.DataFrame, **more: Any) -> JobMeasures:
+    return computed([of(rows, **more)], [split()])
+
+
+def only(found: JobMeasures) -> OperatorCost:
+    (row,) = found.rows(OperatorCost)
     return row
 
 
-def first(found: Compute) -> StepCompute:
-    return found.steps[0]
+def first(found: JobMeasures) -> StepCompute:
+    return found.rows(StepCompute)[0]
 
 
 def test_a_product_is_held_against_the_rate_of_its_type() -> None:
@@ -107,7 +114,7 @@ def test_without_a_known_chip_there_are_rates_and_no_roof() -> None:
     assert row.tflops == pytest.approx(610.7, abs=0.05)
     assert (row.roof_share, row.limit, row.chip) == (None, None, None)
     assert first(found).mfu is None
-    (chip,) = found.chips
+    (chip,) = found.rows(ChipUsed)
     assert (chip.recorded, chip.chip, chip.told_by) == ("NVIDIA Imaginary 1", None, "nothing")
 
 
@@ -121,7 +128,7 @@ def test_without_shapes_there_is_time_and_nothing_else() -> None:
 
 def test_a_kernel_that_no_operator_launched_counts_by_its_name() -> None:
     found = compute(kernels({"type": None, "call": None, "name": "sm90_xmma_gemm_bf16", "dur_ns": 500}))
-    assert [(row.kind, row.ns) for row in found.kinds] == [("matmul", 500)]
+    assert [(row.kind, row.ns) for row in found.rows(KindCost)] == [("matmul", 500)]
 
 
 def test_mfu_is_the_least_time_at_the_peak_by_the_window() -> None:
@@ -140,14 +147,14 @@ def test_mfu_is_at_least_what_the_known_part_gives() -> None:
 
 def test_work_of_no_step_is_in_the_classes_and_in_no_step() -> None:
     found = compute(kernels(MM | {"dur_ns": 80_000}, MM | {"dur_ns": 80_000, "step": None}))
-    assert [row.kernel_ns for row in found.steps] == [80_000]
-    assert found.kinds[0].ns == 160_000
+    assert [row.kernel_ns for row in found.rows(StepCompute)] == [80_000]
+    assert found.rows(KindCost)[0].ns == 160_000
 
 
 def test_a_capture_without_steps_is_one() -> None:
     rows = kernels(MM | {"step": None, "dur_ns": 80_000})
-    found = compute_of([of(rows)], [split(step=None)])
-    assert [(row.step, row.kernel_ns) for row in found.steps] == [(None, 80_000)]
+    found = computed([of(rows)], [split(step=None)])
+    assert [(row.step, row.kernel_ns) for row in found.rows(StepCompute)] == [(None, 80_000)]
 
 
 def test_fewer_blocks_than_cores_leave_cores_idle() -> None:
@@ -214,7 +221,7 @@ def test_counters_tell_the_chip_where_its_name_does_not() -> None:
         }
     )
     found = compute(ascend({"dur_ns": 100_000, "blocks": 16}), chip=None, vendor="ascend", pmu=pmu)
-    (chip,) = found.chips
+    (chip,) = found.rows(ChipUsed)
     assert (chip.chip, chip.told_by, chip.cores, chip.mhz) == ("Ascend910B2", "counters", 24, 1_800)
 
 
@@ -225,8 +232,8 @@ def test_a_rank_whose_clock_fell_has_the_chip_of_its_peers() -> None:
         )
         return of(ascend({"dur_ns": 100_000}), rank=number, chip="Ascend910B", vendor="ascend", pmu=pmu)
 
-    found = compute_of([rank(0, 1_206), rank(1, 1_800), rank(2, 1_800)], [split(rank) for rank in range(3)])
-    assert [(chip.ranks, chip.chip, chip.told_by) for chip in found.chips] == [
+    found = computed([rank(0, 1_206), rank(1, 1_800), rank(2, 1_800)], [split(rank) for rank in range(3)])
+    assert [(chip.ranks, chip.chip, chip.told_by) for chip in found.rows(ChipUsed)] == [
         ((0,), "Ascend910B2", "other ranks"),
         ((1, 2), "Ascend910B2", "counters"),
     ]
@@ -234,17 +241,17 @@ def test_a_rank_whose_clock_fell_has_the_chip_of_its_peers() -> None:
 
 def test_a_rank_is_compared_with_the_median_rank_on_equal_operators() -> None:
     ranks = [of(kernels(MM | {"dur_ns": ns}), rank=rank) for rank, ns in enumerate((80_000, 82_000, 120_000))]
-    found = compute_of(ranks, [split(rank) for rank in range(3)])
-    assert [row.over_peers_ns for row in found.steps] == [-2_000, 0, 38_000]
+    found = computed(ranks, [split(rank) for rank in range(3)])
+    assert [row.over_peers_ns for row in found.rows(StepCompute)] == [-2_000, 0, 38_000]
 
 
 def test_of_two_ranks_each_is_held_against_the_other() -> None:
     ranks = [of(kernels(MM | {"dur_ns": ns}), rank=rank) for rank, ns in enumerate((80_000, 82_000))]
-    assert [row.over_peers_ns for row in compute_of(ranks, [split(0), split(1)]).steps] == [-2_000, 2_000]
+    assert [row.over_peers_ns for row in computed(ranks, [split(0), split(1)]).rows(StepCompute)] == [-2_000, 2_000]
 
 
 def test_one_rank_alone_has_no_peers() -> None:
-    assert [row.over_peers_ns for row in compute_of([of(kernels(MM), rank=0)], [split(0)]).steps] == [None]
+    assert [row.over_peers_ns for row in computed([of(kernels(MM), rank=0)], [split(0)]).rows(StepCompute)] == [None]
 
 
 def test_casts_transpositions_and_formats_are_told_apart() -> None:
@@ -270,7 +277,7 @@ def test_products_off_the_tile_are_counted() -> None:
     odd = {"type": "aten::mm", "input_shapes": "64,1021;1021,64", "input_dtypes": "c10::BFloat16;c10::BFloat16"}
     found = compute(kernels(MM | {"dur_ns": 80_000}, odd | {"dur_ns": 3_000}))
     assert first(found).unaligned_ns == 3_000
-    assert {row.shapes: row.aligned for row in found.operators} == {
+    assert {row.shapes: row.aligned for row in found.rows(OperatorCost)} == {
         "8944,1024;1024,2816": True,
         "64,1021;1021,64": False,
     }
@@ -278,7 +285,7 @@ def test_products_off_the_tile_are_counted() -> None:
 
 def test_work_done_twice_counts_once_for_mfu() -> None:
     rows = kernels(MM | {"dur_ns": 80_000, "launch_ns": 10}, MM | {"dur_ns": 80_000, "launch_ns": 50})
-    again = flat(np.array([40], dtype=np.int64), np.array([60], dtype=np.int64))
+    again = union_of_intervals(np.array([40], dtype=np.int64), np.array([60], dtype=np.int64))
     row = first(compute(rows, again=again))
     once = first(compute(kernels(MM | {"dur_ns": 80_000})))
     assert row.recompute_ns == 80_000
@@ -322,7 +329,7 @@ def test_mindspore_says_it_in_the_scope_of_a_kernel() -> None:
 
 def test_a_rank_without_kernels_has_no_compute() -> None:
     assert rank_compute(0, kernels(), vendor="nvidia", recorded=None, chip=None) is None
-    assert compute_of([], []).operators == ()
+    assert compute_of([], []) == ()
 
 
 def test_the_order_of_kernels_and_of_ranks_changes_nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hermes.base.intervals import window
-from hermes.profiles.measure.host.calls import by_reason, computing
+from hermes.profiles.measure.host.select_host_calls import computing_calls, intervals_by_reason
 
 SCHEMA = {name: pl.String for name in ("kind", "name")} | {
     name: pl.Int64 for name in ("pid", "tid", "start_ns", "dur_ns")
@@ -20,7 +20,7 @@ def calls(*rows: tuple[str, str, int, int]) -> pl.DataFrame:
 
 
 def named(rows: pl.DataFrame) -> list[str]:
-    return computing(rows)["name"].to_list()
+    return computing_calls(rows)["name"].to_list()
 
 
 def test_a_long_operator_without_a_launch_computes_and_the_outermost_is_named() -> None:
@@ -53,5 +53,5 @@ def test_where_few_calls_of_the_runtime_are_recorded_it_is_not_known() -> None:
 def test_its_time_is_a_reason_of_its_own_and_none_of_dispatch() -> None:
     rows = calls(*LAUNCHES, *MAKES)
     gc = rows.head(0)
-    found = {reason: when.total for reason, when in by_reason(window(0, 3_700_000), rows, gc) if when.total}
+    found = {reason: when.total for reason, when in intervals_by_reason(window(0, 3_700_000), rows, gc) if when.total}
     assert found == {"computing": 3_500_000, "launching": 5_000, "operators": 145_000, "outside any call": 50_000}

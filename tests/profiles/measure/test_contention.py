@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from hermes.profiles.measure.communication.collectives import GroupInfo
-from hermes.profiles.measure.communication.contention import comm_contention, compute_contention, merged
+from hermes.profiles.measure.communication.contention import comm_contention, compute_contention, merge_ranks
+from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
 
 
 def operations(*spans: tuple[int, int]) -> pl.DataFrame:
@@ -69,5 +69,5 @@ def test_ranks_are_merged_with_the_median_of_their_slowdowns() -> None:
     found = []
     for slower in (11_000, 12_000, 19_000):
         found += compute_contention(BUSY, pl.DataFrame([*kernels(5, 0, 10_000), *kernels(5, 100_000, slower)]))
-    (row,) = merged(found)
+    (row,) = merge_ranks(found)
     assert (row.beside, row.alone, row.slowdown, row.loss_ns) == (15, 15, pytest.approx(1.2), 5 * 12_000)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from hermes.base.nesting import enclosing
+from hermes.base.enclosing_calls import enclosing
 from hermes.profiles.measure.host import dispatch
-from hermes.profiles.measure.host.calls import spans
 from hermes.profiles.measure.host.dispatch import StepRows
+from hermes.profiles.measure.host.select_host_calls import spans
 from hermes.profiles.measure.steps.breakdown import step_splits
 from hermes_testing import draw
 

@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.profiles.measure.communication.arrivals import Arrival
-from hermes.profiles.measure.path.equations import events
+from hermes.profiles.measure.communication.last_arrivals import Arrival
+from hermes.profiles.measure.path.build_event_graph import events
 from hermes.profiles.measure.path.event_graph import FREE, EventGraph, starts
-from hermes.profiles.measure.path.event_times import slack
+from hermes.profiles.measure.path.event_slack import slack
 from hermes.profiles.measure.path.graph import Graph, build
-from hermes.profiles.measure.path.lanes import NONE
-from hermes.profiles.measure.path.path import Scene, walk
+from hermes.profiles.measure.path.path import RankScene, walk
+from hermes.profiles.measure.path.previous_tasks import NONE
 from hermes_testing import draw
 
 NOBODY: Mapping[int, Arrival] = {}
@@ -149,7 +149,7 @@ def test_slack_is_exactly_what_a_delay_may_take_up(case: tuple[EventGraph, Graph
 def test_the_path_has_no_slack(case: tuple[EventGraph, Graph, int, int]) -> None:
     found, built, start, end = case
     left = slack(found)
-    pieces = walk(Scene(rank=0, graph=built, arrivals=NOBODY), start, end)
+    pieces = walk(RankScene(rank=0, graph=built, arrivals=NOBODY), start, end)
     # Behind a pause that nothing explains, and before it, the chain is a guess.
     tail = []
     for piece in reversed(pieces):

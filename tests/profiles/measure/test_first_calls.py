@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from hermes.base.intervals import Intervals, flat
+from hermes.base.intervals import Intervals, union_of_intervals
 from hermes.model.host_measures import FirstCalls
-from hermes.model.measures import StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.measure.host.first_calls import first_calls
 
 MS = 1_000_000
@@ -26,7 +26,9 @@ STEPS = [step(0, 0, 1_000), step(1, 1_000, 100), step(2, 1_100, 100)]
 
 
 def busy(*parts: tuple[int, int]) -> Intervals:
-    return flat(np.array([a * MS for a, _ in parts], np.int64), np.array([b * MS for _, b in parts], np.int64))
+    return union_of_intervals(
+        np.array([a * MS for a, _ in parts], np.int64), np.array([b * MS for _, b in parts], np.int64)
+    )
 
 
 def found(*calls: tuple[str, int, int], work: Intervals | None = None) -> tuple[FirstCalls, ...]:

@@ -10,14 +10,14 @@ from tests.profiles.measure.comm_rows import drawn, groups_of, together
 
 from hermes.base.intervals import EMPTY
 from hermes.model.tables import TABLES, schema_of
-from hermes.profiles.measure.communication.collectives import GroupInfo, with_compute, with_tasks
 from hermes.profiles.measure.communication.group_ops import (
-    Place,
+    RankPlace,
     group_kinds,
     group_ops,
     latency_fits,
     parallel_of,
 )
+from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo, with_compute, with_tasks
 
 TWO = """
     rank0.comm  ##########..########
@@ -27,10 +27,10 @@ NO_TASK = pl.DataFrame(schema=schema_of(TABLES["comm_task"]))
 NO_TRAFFIC = pl.DataFrame(
     schema={"group": pl.String, "op": pl.String, "transport": pl.String, "bytes": pl.Int64, "time_ns": pl.Int64}
 )
-HERE = {rank: Place(host="node0", chip=None) for rank in (0, 1)}
+HERE = {rank: RankPlace(host="node0", chip=None) for rank in (0, 1)}
 
 
-def summed(text: str, *, size: int | None = None, places: dict[int, Place] | None = None, **columns: object):  # type: ignore[no-untyped-def]
+def summed(text: str, *, size: int | None = None, places: dict[int, RankPlace] | None = None, **columns: object):  # type: ignore[no-untyped-def]
     made, groups = together(drawn(text, **columns), groups_of(text, size=size))
     rows = with_compute(with_tasks(made.rows, NO_TASK), EMPTY)
     return group_ops(rows, NO_TRAFFIC, groups, places or HERE, 4)
@@ -67,16 +67,16 @@ def test_without_a_size_the_times_still_stand() -> None:
 
 
 def test_the_link_of_a_device_counts_only_where_all_members_share_a_host() -> None:
-    fast = Place(host="node0", chip="NVIDIA A100-SXM4-40GB")
+    fast = RankPlace(host="node0", chip="NVIDIA A100-SXM4-40GB")
     (row,) = summed(TWO, bytes=7_000, places={0: fast, 1: fast})
     assert (row.transport, row.link_limit_gb_per_s) == ("NVLINK", 300.0)
     assert row.of_link == pytest.approx(1 / 300)
-    (apart,) = summed(TWO, bytes=7_000, places={0: fast, 1: Place(host="node1", chip=fast.chip)})
+    (apart,) = summed(TWO, bytes=7_000, places={0: fast, 1: RankPlace(host="node1", chip=fast.chip)})
     assert (apart.transport, apart.of_link) == (None, None)
 
 
 def test_hosts_that_are_not_recorded_are_not_taken_for_one() -> None:
-    unknown = Place(host=None, chip="NVIDIA A100-SXM4-40GB")
+    unknown = RankPlace(host=None, chip="NVIDIA A100-SXM4-40GB")
     (row,) = summed(TWO, bytes=7_000, places={0: unknown, 1: unknown})
     assert row.of_link is None
 
@@ -88,7 +88,7 @@ def test_groups_of_one_kind_are_one_row_with_the_slowest_named() -> None:
         rank2.comm:dpb@2  ####..
         rank3.comm:dpb@2  ####..
     """
-    places = {rank: Place(host="node0", chip=None) for rank in range(4)}
+    places = {rank: RankPlace(host="node0", chip=None) for rank in range(4)}
     groups = summed(text, bytes=12_000, places=places)
     assert [row.group for row in groups] == ["dpa", "dpb"]
     (kind,) = group_kinds(groups)

@@ -8,7 +8,7 @@ import pytest
 from hermes.model.host_measures import HostEvents, RankSettings
 from hermes.model.tables import TABLES, empty
 from hermes.profiles.measure.host import host_events
-from hermes.profiles.measure.host.checks import checks
+from hermes.profiles.measure.host.numeric_checks import numeric_check_calls
 from hermes.profiles.measure.host.settings import settings, settings_in
 from hermes.profiles.measure.steps.breakdown import device_busy, step_splits
 from hermes_testing import draw
@@ -34,8 +34,8 @@ def events(text: str, setting: pl.DataFrame = SETTING) -> dict[str, HostEvents]:
     splits = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])
     busy = device_busy(tables["kernel"], tables["comm_op"])
     loop = pl.DataFrame({"pid": [1], "tid": [100]})
-    notable = host_events.notable(host)
-    checked = checks(host)
+    notable = host_events.notable_calls(host)
+    checked = numeric_check_calls(host)
     rows = host_events.host_events(
         splits, tables["step"], notable, tables["gc"], setting, busy, loop, checked, 0, every=host
     )
@@ -177,7 +177,7 @@ def told(**means: object) -> pl.DataFrame:
 
 
 def test_what_the_monitor_counted_before_a_capture_is_told_and_is_no_setting() -> None:
-    found = host_events.before(3, told(steps="90", step_ns="12000", gc_ns="40", later="7"), 55)
+    found = host_events.steps_before_capture(3, told(steps="90", step_ns="12000", gc_ns="40", later="7"), 55)
     assert found is not None
     assert (found.rank, found.steps, found.step_ns, found.gc_ns, found.calls) == (3, 90, 12_000, 40, 55)
     assert (found.minor_faults, found.fault_ns, found.spread_ns) == (None, None, None)
@@ -202,14 +202,14 @@ def test_steps_that_are_shorter_without_page_faults_tell_what_these_cost(
     rows = told(
         steps="90", step_ns="25000", minor_faults="10", fault_ns="700", captured_minor_faults=str(captured_faults)
     )
-    found = host_events.before(0, rows, 5, captured_ns)
+    found = host_events.steps_before_capture(0, rows, 5, captured_ns)
     assert found is not None
     assert found.fault_ns == fault_ns
 
 
 def test_means_of_no_step_are_none() -> None:
     for odd in (told(), told(steps="0", step_ns="12"), told(steps="5"), told(steps="-5", step_ns="x"), SETTING):
-        assert host_events.before(0, odd, 1) is None
+        assert host_events.steps_before_capture(0, odd, 1) is None
 
 
 def test_shapes_that_no_step_before_had_are_new() -> None:

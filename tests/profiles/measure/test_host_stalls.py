@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from hermes.model.measures import HostStall
+from hermes.model.step_measures import HostStall
 from hermes.profiles.measure.host.host_stalls import breaks, stalls
 from hermes.profiles.measure.steps.breakdown import step_splits
 from hermes_testing import draw

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from hermes.base.intervals import EMPTY
-from hermes.model.host_measures import Contention
+from hermes.model.host_measures import CoreLoad
 from hermes.model.tables import TABLES, empty
 from hermes.profiles.measure.host import host_events
 from hermes.profiles.measure.input import fetches as input_pipeline
@@ -37,7 +37,7 @@ def rows(text: str, scale_ns: int = 1_000) -> InputRows:
     return InputRows(
         rank=0,
         splits=step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"]),
-        notable=host_events.notable(host),
+        notable=host_events.notable_calls(host),
         inside=host.with_columns(pl.lit(None, dtype=pl.String).alias("frames")),
         framed=bool((host["kind"] == "python").any()),
         busy=busy,
@@ -142,7 +142,7 @@ def test_workers_needed_are_the_time_of_a_batch_times_the_demand() -> None:
         1_000_000,
     )
     found = input_pipeline.fetches(made)
-    cores = Contention(rank=0, cores=8, usage=0.25, busiest=1.0)
+    cores = CoreLoad(rank=0, cores=8, usage=0.25, busiest=1.0)
     rates = input_pipeline.rates(found, made.splits, None, cores)
     assert rates is not None
     # Without waiting a step takes 4 ms, and a batch 6: 250 batches a second want 1.5 processes.

@@ -13,10 +13,11 @@ import pytest
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime
 from hermes.profiles.load import load
-from hermes.profiles.measure.leaves import calls as calls_of
-from hermes.profiles.measure.leaves.calls import LEAVES
-from hermes.profiles.measure.leaves.of_rank import NO_WAITS, Tree, leaves, tree, typical
-from hermes.profiles.measure.leaves.pieces import Overlay, cut_at, found_in, left_of
+from hermes.profiles.measure.leaves import nesting
+from hermes.profiles.measure.leaves.call_trees import LEAVES
+from hermes.profiles.measure.leaves.labelled_stretches import Overlay, cut_at, found_in, stretches_outside
+from hermes.profiles.measure.leaves.leaves_of_rank import NO_WAITS, RankLeaves, leaves, tree, typical
+from hermes.profiles.measure.leaves.lost_lead import _payers
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.steps.breakdown import rank_total
 from hermes.profiles.pipeline.analyze import outlined
@@ -27,7 +28,7 @@ from hermes_testing import draw
 TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc", "stack")
 
 
-def drawn(text: str, *, cell_ns: int = 1_000, waits: pl.DataFrame = NO_WAITS) -> Tree:
+def drawn(text: str, *, cell_ns: int = 1_000, waits: pl.DataFrame = NO_WAITS) -> RankLeaves:
     tables = draw(text, scale_ns=cell_ns)
     return tree(**{name: tables[name] for name in TABLES}, waits=waits)
 
@@ -154,6 +155,58 @@ def test_a_wait_for_the_device_pays_for_the_lead_that_it_destroys() -> None:
     assert found == {"other_compute": 15, "dispatch": 1, "synchronisation": 4}
 
 
+def test_lost_lead_is_paid_by_the_latest_wait_and_no_wait_pays_more_than_the_device_worked_in_it() -> None:
+    text = """
+        rank0.step     [######################]
+        rank0.call     A.......B....C..D...E...
+        rank0.sync     .LLLLLL...SSS...........
+        rank0.compute  .AAAAAA..BB....C...D...E
+    """
+    tables = draw(text, scale_ns=3_000)
+    name = pl.when(pl.col("dur_ns") == 18_000).then(pl.lit("cudaEventSynchronize")).otherwise("name").alias("name")
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": tables["host_op"].with_columns(name)})
+    lost = made.parts.filter(pl.col("how") == list(How).index(How.LOST_LEAD))
+    # The device worked for six cells in the long wait, and for one in the short one, which pays the next cell.
+    assert dict(lost.group_by("what").agg(pl.col("ns").sum() // 3_000).iter_rows()) == {
+        "cudaEventSynchronize": 6, "deviceSynchronize": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_who_pays_what_was_asked_is_the_latest_wait_that_still_can(seed: int) -> None:
+    dice = random.Random(seed)
+    lost, asked = ([dice.randint(0, 5) for _ in range(dice.randint(0, 8))] for _ in range(2))
+    asked = (asked + [0] * len(lost))[: len(lost)]
+    units, wanted = list[int](), dict[tuple[int, int], int]()
+    for place, (lead, due) in enumerate(zip(lost, asked, strict=True)):
+        units += [place] * lead
+        for payer in units[::-1][:due]:
+            wanted[payer, place] = wanted.get((payer, place), 0) + 1
+        units = units[: max(len(units) - due, 0)]
+    payers, paid, behind = _payers(np.array(lost, dtype=np.int64), np.array(asked, dtype=np.int64))
+    found = {
+        (payer, place): ns for payer, place, ns in zip(payers.tolist(), behind.tolist(), paid.tolist(), strict=True)
+    }
+    assert found == wanted
+
+
+def test_a_long_gap_inside_one_launch_is_silent_and_a_short_one_is_queued() -> None:
+    text = """
+        rank0.step     [######################]
+        rank0.call     A...............B.......
+        rank0.compute  .AA.AA..........AAA.B...
+    """
+    tables = draw(text, scale_ns=40_000)
+    # As the nodes of one graph, all tasks of A are of one launch.
+    first = tables["kernel"]["correlation"][0]
+    of_graph = pl.when(pl.col("name") == "A").then(pl.lit(first)).otherwise("correlation").alias("correlation")
+    made = tree(**{name: tables[name] for name in TABLES} | {"kernel": tables["kernel"].with_columns(of_graph)})
+    sums = (
+        made.parts.filter(pl.col("how") == list(How).index(How.INSIDE_GRAPH)).group_by("leaf").agg(pl.col("ns").sum())
+    )
+    assert {LEAVES[leaf]: ns // 40_000 for leaf, ns in sums.iter_rows()} == {Leaf.QUEUED: 1, Leaf.SILENT: 10}
+
+
 def test_a_pause_in_which_nothing_is_recorded_is_not_the_work_of_a_call() -> None:
     text = """
         rank0.step     [##################]
@@ -173,6 +226,25 @@ def test_a_line_of_python_is_its_own_leaf_and_short_ones_lie_between_calls() -> 
     assert found == {"python": 14, "dispatch": 1, "other_compute": 5}
 
 
+def test_a_range_in_a_frame_hides_no_line_of_python() -> None:
+    tables = draw("""
+        rank0.step     [##################]
+        rank0.python   PPPPPPPPPPPPPP......
+        rank0.call     ..............A.....
+        rank0.compute  ...............AAAAA
+    """, scale_ns=10_000)  # fmt: skip
+    frame = tables["host_op"].filter(pl.col("kind") == "python")
+    mark = frame.with_columns(
+        pl.lit("mark").alias("kind"), pl.lit("epoch").alias("name"), pl.col("start_ns") + 10_000,
+        pl.col("dur_ns") - 20_000,
+    )  # fmt: skip
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": pl.concat([tables["host_op"], mark])})
+    sums = made.parts.group_by("leaf").agg(pl.col("ns").sum())
+    assert {LEAVES[leaf].value: ns // 10_000 for leaf, ns in sums.iter_rows()} == {
+        "python": 14, "dispatch": 1, "other_compute": 5
+    }  # fmt: skip
+
+
 def test_without_a_device_operators_are_leaves_by_class() -> None:
     tables = draw("""
         rank0.step     [########]
@@ -183,6 +255,80 @@ def test_without_a_device_operators_are_leaves_by_class() -> None:
     by_leaf = dict(found.parts.group_by("leaf").agg(pl.col("ns").sum()).iter_rows())
     assert {LEAVES[leaf].value: ns for leaf, ns in by_leaf.items()} == {
         "matrix_product": 40_000, "elementwise": 40_000, "dispatch": 20_000,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "leaf"),
+    [("aten::linear", "aten::addmm", Leaf.DISPATCH), ("aten::mm", "aten::empty", Leaf.MATRIX_PRODUCT),
+     ("mine::outer", "mine::inner", Leaf.OTHER_COMPUTE)],
+)  # fmt: skip
+def test_an_operator_that_holds_one_of_its_class_passes_the_work_on(outer: str, inner: str, leaf: Leaf) -> None:
+    tables = draw("""
+        rank0.step     [########]
+        rank0.host     AAAAAAAAAA
+    """, scale_ns=10_000)  # fmt: skip
+    call = tables["host_op"].filter(pl.col("kind") == "op").with_columns(pl.lit(outer).alias("name"))
+    within = call.with_columns(pl.lit(inner).alias("name"), pl.col("start_ns") + 40_000, pl.col("dur_ns") - 60_000)
+    marks = tables["host_op"].filter(pl.col("kind") != "op")
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": pl.concat([marks, call, within])})
+    sums = {LEAVES[one]: ns for one, ns in made.parts.group_by("leaf").agg(pl.col("ns").sum()).iter_rows()}
+    assert sums[leaf] >= 60_000
+
+
+@pytest.mark.parametrize(("inner", "leaf"), [("_get_data", Leaf.INPUT_WORKERS), ("_next_index", Leaf.INPUT_HERE)])
+def test_what_a_loader_does_inside_tells_whether_a_worker_makes_the_batch(inner: str, leaf: Leaf) -> None:
+    tables = draw("""
+        rank0.step     [##########]
+        rank0.python   ..PPPPPPPP..
+    """, scale_ns=10_000)  # fmt: skip
+    frame = tables["host_op"].filter(pl.col("kind") == "python")
+    outer = frame.with_columns(pl.lit("torch/utils/data/dataloader.py(720): __next__").alias("name"))
+    within = frame.with_columns(
+        pl.lit(f"torch/utils/data/dataloader.py(1433): {inner}").alias("name"), pl.col("start_ns") + 10_000,
+        pl.col("dur_ns") - 20_000,
+    )  # fmt: skip
+    marks = tables["host_op"].filter(pl.col("kind") != "python")
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": pl.concat([marks, outer, within])})
+    sums = {LEAVES[one]: ns for one, ns in made.parts.group_by("leaf").agg(pl.col("ns").sum()).iter_rows()}
+    assert sums[leaf] == 80_000
+
+
+def test_small_operators_of_an_optimizers_step_are_one_kind_and_its_products_are_products() -> None:
+    for device in ("", "rank0.call     ABC...\n rank0.compute  .AA.BBCC"):
+        tables = draw(f"""
+            rank0.step     [######]
+            rank0.host     AAAABBCC
+            {device}
+        """, scale_ns=10_000)  # fmt: skip
+        names = pl.col("name").replace({"A": "aten::mul", "B": "aten::mm", "C": "aten::copy_"})
+        first = tables["host_op"].filter(pl.col("kind") == "op").head(1)
+        mark = first.with_columns(
+            pl.lit("mark").alias("kind"), pl.lit("Optimizer.step#Adam.step").alias("name"),
+            pl.lit(80_000, dtype=pl.Int64).alias("dur_ns"),
+        )  # fmt: skip
+        host_op = pl.concat([tables["host_op"].with_columns(names), mark])
+        made = tree(**{name: tables[name] for name in TABLES} | {"host_op": host_op})
+        sums = {LEAVES[leaf]: ns for leaf, ns in made.parts.group_by("leaf").agg(pl.col("ns").sum()).iter_rows()}
+        assert sums[Leaf.OPTIMIZER] > 0
+        assert not {Leaf.ELEMENTWISE, Leaf.LAYOUT} & {*sums}
+        assert device or sums[Leaf.MATRIX_PRODUCT] == 20_000
+
+
+def test_without_a_device_what_a_thread_does_not_record_beside_an_operation_is_a_wait_and_its_transfer() -> None:
+    tables = draw("""
+        rank0.step     [##################]
+        rank0.host     AAAA............BBBB
+        rank0.comm     ..############......
+    """, scale_ns=50_000)  # fmt: skip
+    operation = tables["comm_op"].with_columns(pl.lit("gloo").alias("library"))
+    waits = pl.DataFrame({"comm_id": [0], "split": [True], "wait_ns": [450_000], "last": [1]})
+    none = tables["kernel"].clear()
+    made = tree(**{name: tables[name] for name in TABLES} | {"comm_op": operation, "kernel": none}, waits=waits)
+    rows = made.parts.group_by("leaf", "awaited").agg(pl.col("ns").sum() // 50_000)
+    # Two cells of the wait are hidden by an operator; what follows the operation is not recorded.
+    assert {(LEAVES[leaf], rank, ns) for leaf, rank, ns in rows.iter_rows()} == {
+        (Leaf.OTHER_COMPUTE, -1, 8), (Leaf.WAIT, 1, 7), (Leaf.TRANSFER, -1, 3), (Leaf.NOT_RECORDED, -1, 2)
     }  # fmt: skip
 
 
@@ -220,6 +366,37 @@ def test_a_device_that_is_silent_while_the_host_is_in_a_copying_call_waits_for_t
     assert renamed(text, cell_ns=20_000) == {"dispatch": 1, "other_compute": 4, "silent": 15}
 
 
+def test_a_device_that_begins_late_while_its_host_waits_for_it_is_silent_and_not_dispatched_slowly() -> None:
+    text = """
+        rank0.step     [####################]
+        rank0.call     A.B.WWWWW.C.WWWWW...
+        rank0.compute  .A......B........C..
+    """
+    found = renamed(text, cell_ns=40_000, long_call="cudaStreamSynchronize")
+    assert found == {"other_compute": 3, "dispatch": 3, "silent": 11, "synchronisation": 1}
+    # As long after each launch is usual where the host goes on.
+    assert renamed(text.replace("W", "."), cell_ns=40_000) == {"other_compute": 3, "dispatch": 15}
+
+
+def test_without_a_device_a_collective_lasts_as_long_as_its_frame_whatever_waits_in_it() -> None:
+    text = """
+        rank0.step     [##########]
+        rank0.python   ..PPPPPPPP..
+    """
+    tables = draw(text, scale_ns=10_000)
+    frame = tables["host_op"].filter(pl.col("kind") == "python").with_columns(
+        pl.lit("torch/distributed/distributed_c10d.py(3155): all_reduce").alias("name")
+    )  # fmt: skip
+    waits = frame.with_columns(
+        pl.lit("<built-in method wait of Work object>").alias("name"),
+        pl.col("start_ns") + 10_000, pl.col("dur_ns") - 20_000,
+    )  # fmt: skip
+    marks = tables["host_op"].filter(pl.col("kind") != "python")
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": pl.concat([marks, frame, waits])})
+    sums = made.parts.group_by("leaf").agg(pl.col("ns").sum())
+    assert {LEAVES[leaf].value: ns // 10_000 for leaf, ns in sums.iter_rows()}["communication"] == 8
+
+
 def test_the_first_launch_of_a_kernel_that_loads_its_code_is_a_first_call() -> None:
     text = """
         rank0.step     [##################################]
@@ -230,6 +407,21 @@ def test_the_first_launch_of_a_kernel_that_loads_its_code_is_a_first_call() -> N
     # Too short to load anything, or no longer than 20 times the other launches.
     assert "first_call" not in renamed(text, cell_ns=5_000)
     assert "first_call" not in renamed(text.replace("BBBBBBBBBBBBBBBBBBBB.", "................BBBB."), cell_ns=300_000)
+
+
+@pytest.mark.parametrize(
+    ("calls", "tasks", "leaf"),
+    [("AAAA...........", "....AAAAAAAAAAA", "first_call"), ("AAAA.BBBB.CCCC.", "....A....B....C", "long_launch")],
+)
+def test_a_long_call_of_the_runtime_sets_something_up_unless_it_always_takes_so_long(
+    calls: str, tasks: str, leaf: str
+) -> None:
+    found = renamed(f"""
+        rank0.step     [#############]
+        rank0.call     {calls}
+        rank0.compute  {tasks}
+    """, cell_ns=5_000_000, long_call="ModelExecute")  # fmt: skip
+    assert found[leaf] == len(calls.replace(".", ""))
 
 
 @pytest.mark.parametrize(
@@ -305,11 +497,13 @@ def test_calls_that_overlap_in_any_way_become_a_tree_whose_innermost_call_is_kno
         key=lambda one: (one[0], -one[1]),
     )
     start, end = (np.array([one[side] for one in pairs], dtype=np.int64) for side in (0, 1))
-    end, parent, depth = calls_of._nested(start, end)
+    end, parent, depth = nesting.nest_sorted_calls(start, end)
     inner = parent >= 0
+    # Only a call that begins with another one may be left without any time.
+    assert set(start[end == start].tolist()) <= set(start[end > start].tolist())
     assert (start[parent[inner]] <= start[inner]).all()
     assert (end[inner] <= end[parent[inner]]).all()
-    starts, ends, who = calls_of._innermost(start, end, parent, depth)
+    starts, ends, who = nesting.innermost(start, end, parent, depth)
     for moment in range(61):
         open_ = [place for place in range(len(start)) if start[place] <= moment < end[place]]
         wanted = max(open_, key=lambda place: (depth[place], place), default=-1)
@@ -317,11 +511,42 @@ def test_calls_that_overlap_in_any_way_become_a_tree_whose_innermost_call_is_kno
         assert (who[at] if at >= 0 and moment < ends[at] else -1) == wanted
 
 
+def test_calls_behind_one_that_was_cut_are_not_cut_with_it() -> None:
+    # Each frame ends a moment behind the one around it, deeper than calls are cut around: as where a profiler stops.
+    start = np.array([*range(12), 200, 300], dtype=np.int64)
+    end = np.array([*range(100, 112), 250, 400], dtype=np.int64)
+    start[0], end[0] = 0, 1_000
+    end[1:12] = np.arange(90, 101)
+    ends, parent, _ = nesting.nest_sorted_calls(start, end)
+    assert (ends > start).all()
+    assert ends[12:].tolist() == [250, 400]
+    assert parent[12:].tolist() == [0, 0]
+
+
+def test_an_operator_begins_with_the_call_of_the_runtime_that_it_makes() -> None:
+    start = np.array([0, 2, 20, 39], dtype=np.int64)
+    end = np.array([10, 15, 40, 60], dtype=np.int64)
+    runtime = np.array([True, False, True, False])
+    # More of the first call lies in its operator than before it; the second ends late, behind what it is part of.
+    assert nesting.begun_with(start, end, runtime).tolist() == [0, 0, 20, 39]
+
+
+def test_memory_taken_by_an_operator_that_is_stamped_later_is_of_the_allocator() -> None:
+    text = """
+        rank0.step     [##################]
+        rank0.call     .MMMMMMMMMMMM..A....
+        rank0.host     ..SSSSSSSSSSSSSSS...
+        rank0.compute  ................AAAA
+    """
+    found = renamed(text, cell_ns=40_000, long_call="cudaMalloc")
+    assert found["allocator"] == 12
+
+
 def test_a_mark_that_begins_in_frames_which_end_a_moment_later_keeps_its_length() -> None:
     # As torch.profiler records it: ProfilerStep begins in its own frames, and the next frames end behind it.
     start = np.array([*range(10), 50, 9_990], dtype=np.int64)
     end = np.array([*(100 - at for at in range(10)), 10_000, 14_000], dtype=np.int64)
-    ends, parent, _ = calls_of._nested(start, end)
+    ends, parent, _ = nesting.nest_sorted_calls(start, end)
     assert ends.tolist() == [*[50] * 10, 9_990, 14_000]
     assert parent[10:].tolist() == [-1, -1]
 
@@ -345,7 +570,7 @@ def test_what_lies_in_others_and_what_is_left_are_the_whole(seed: int) -> None:
     pairs = [(begin := dice.randint(0, 50), begin + dice.randint(1, 15)) for _ in range(dice.randint(0, 6))]
     start, end = (np.array([one[side] for one in pairs], dtype=np.int64) for side in (0, 1))
     inside, _ = found_in(start, end, *others)
-    left = left_of(start, end, *others)
+    left = stretches_outside(start, end, *others)
     held = {moment for low, high in others.T for moment in range(low, high)}
     for place, (low, high) in enumerate(pairs):
         for pieces, wanted in ((inside, held), (left, set(range(61)) - held)):
@@ -398,7 +623,7 @@ def test_leaves_of_real_profiles_add_up_to_all_steps_to_the_nanosecond(
         _busy_as_counted(made, tables)
 
 
-def _busy_as_counted(made: Tree, tables: Mapping[str, pl.DataFrame]) -> None:
+def _busy_as_counted(made: RankLeaves, tables: Mapping[str, pl.DataFrame]) -> None:
     """Where the steps hold all of the device's tasks, its parts are those of the whole capture."""
     total = rank_total(tables["kernel"], tables["comm_op"])
     begin, stop = int(made.windows.start[0]), int(made.windows.end[-1])

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.profiles.measure.test_unlearned import Event, event, nothing, op, python, rank
+from tests.profiles.measure.test_passes_that_train_nothing import Event, event, nothing, op, python, rank
 
 from hermes.knowledge.host_work import STARTING
 from hermes.model.code_measures import LongSteps
 from hermes.profiles.load import load
-from hermes.profiles.measure.code.backward_again import backward_again_of
 from hermes.profiles.measure.code.long_steps import long_steps_of
+from hermes.profiles.measure.code.repeated_backward import backward_again_of
 from hermes.profiles.measure.registry import RankTables
 from hermes.store.cache import Cache
 

@@ -95,7 +95,7 @@ def test_what_a_thread_took_from_a_queue_was_asked_for_where_it_was_put_there() 
 
 def test_text_and_database_of_the_same_job_tell_the_same_modules(jobs: Jobs) -> None:
     text, database = (jobs.real_report(f"ascend/alexnet_{form}_level2") for form in ("text", "db"))
-    of = [{row.path: row for row in report.measures.rows(ModuleTime) if row.rank == 0} for report in (text, database)]
+    of = [{row.path: row for row in report.rows(ModuleTime) if row.rank == 0} for report in (text, database)]
     assert of[0].keys() == of[1].keys()
     assert len(of[0]) > 20
     net = "DistributedDataParallel_0/AlexNet_0"

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.profiles.measure.communication.arrivals import Arrival
+from hermes.profiles.measure.communication.last_arrivals import Arrival
 from hermes.profiles.measure.path.graph import Graph, build
-from hermes.profiles.measure.path.path import Piece, Scene, covered, walk, walk_across
+from hermes.profiles.measure.path.path import Piece, RankScene, covered, walk, walk_across
 from hermes_testing import draw
 
 NOBODY: Mapping[int, Arrival] = {}
@@ -23,8 +23,8 @@ def graph(tables: Drawn, rank: int = 0, vendor: str = "ascend") -> Graph:
     return build(vendor, own["kernel"], own["comm_op"], own["host_op"], own["flow"])
 
 
-def scene(tables: Drawn, rank: int = 0, arrivals: Mapping[int, Arrival] = NOBODY) -> Scene:
-    return Scene(rank=rank, graph=graph(tables, rank), arrivals=arrivals)
+def scene(tables: Drawn, rank: int = 0, arrivals: Mapping[int, Arrival] = NOBODY) -> RankScene:
+    return RankScene(rank=rank, graph=graph(tables, rank), arrivals=arrivals)
 
 
 def drawn(pieces: tuple[Piece, ...]) -> str:
@@ -132,7 +132,7 @@ def test_what_nothing_explains_is_said() -> None:
 def test_the_events_of_collectives_between_two_tasks_take_their_time(vendor: str, gap: str) -> None:
     # 32 us from A to B, between whose launches three collectives were launched.
     pieces = walk(
-        Scene(
+        RankScene(
             rank=0,
             graph=graph(
                 draw(f"""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.profiles.measure.comm_rows import drawn, groups_of, together
 
 from hermes.base.significance import among, binomial_tail, student_tail
-from hermes.profiles.measure.communication.arrivals import Arrival
+from hermes.profiles.measure.communication.last_arrivals import Arrival
 from hermes.profiles.measure.communication.slow_ranks import slow_ranks
 
 ALWAYS = """

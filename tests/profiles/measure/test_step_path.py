@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.measure.path.step_path import RankRows, step_free, step_path
 from hermes.profiles.measure.steps.breakdown import step_splits
 from hermes_testing import draw

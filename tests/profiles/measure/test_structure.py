@@ -11,10 +11,10 @@ from tests.profiles.measure.comm_rows import drawn, groups_of, together
 from tests.profiles.measure.comm_rows import of_rank as rows_of_rank
 from tests.profiles.rules.rows import step_compute
 
-from hermes.base.intervals import EMPTY, flat
-from hermes.model.measures import StepSplit
+from hermes.base.intervals import EMPTY, union_of_intervals
+from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.measure.communication.collectives import with_compute
+from hermes.profiles.measure.communication.wait_and_transfer import with_compute
 from hermes.profiles.measure.structure.balance import balances, expert_tokens_of, operations_of, tokens_of
 from hermes.profiles.measure.structure.expert_operators import MOST_CALLS, expert_calls_of, expert_operators
 from hermes.profiles.measure.structure.matrix import rank_matrix
@@ -51,7 +51,7 @@ def test_waiting_for_the_stage_before_is_the_bubble_unless_something_is_computed
     wait = stage_wait(1, placed(1, of_rank(1), {0: 0, 1: 1}), EMPTY, 1)
     assert wait is not None
     assert (wait.bubble_ns, wait.transfer_ns, wait.receives, wait.estimated) == (3_000, 2_000, 1, False)
-    busy = flat(np.array([0]), np.array([2_000]))
+    busy = union_of_intervals(np.array([0]), np.array([2_000]))
     beside = stage_wait(1, placed(1, of_rank(1), {0: 0, 1: 1}), busy, 1)
     assert beside is not None
     assert beside.bubble_ns == 2_000

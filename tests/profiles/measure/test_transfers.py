@@ -156,18 +156,27 @@ def test_too_few_transfers_say_nothing_of_what_is_usual() -> None:
     assert stalls(summed({}, {"comm_id": 1, "dur_ns": 10**9}, steps=2), NO_ROWS) == ()
 
 
+def operations(size: int, times_ns: list[int], begin: int) -> list[dict[str, object]]:
+    """All-reduces of four ranks, each of which begins a nanosecond behind the one before."""
+    return [
+        {
+            "rank": rank, "op": "all_reduce", "group": "g", "bytes": size, "manner": "all", "key": str(begin + at),
+            "split": True, "dur_ns": 9, "wait_ns": 0, "arrival_ns": begin + at, "time_ns": time_ns,
+        }
+        for at, time_ns in enumerate(times_ns) for rank in range(4)
+    ]  # fmt: skip
+
+
+ONE_STALLED = [10_000] * 3 + [50_000_000] + [10_000] * 4
+
+
 def test_without_transfers_a_stalled_operation_counts_once() -> None:
-    rows = pl.DataFrame(
-        [
-            {
-                "rank": rank, "op": "all_reduce", "group": "g", "bytes": 8, "manner": "all", "key": str(at),
-                "split": True, "dur_ns": 9, "wait_ns": 0, "arrival_ns": at,
-                "time_ns": 50_000_000 if at == 3 else 10_000,
-            }
-            for at in range(8)
-            for rank in range(4)
-        ]
-    )  # fmt: skip
-    (row,) = stalls(summed().clear(), rows)
+    (row,) = stalls(summed().clear(), pl.DataFrame(operations(8, ONE_STALLED, 0)))
     assert (row.rank, row.what, row.counted, row.stalled) == (None, "operations: all_reduce", 8, 1)
     assert (row.excess_ns, row.longest_at_ns) == (49_990_000, 3)
+
+
+def test_a_larger_operation_that_always_takes_as_long_is_not_the_longest_stall() -> None:
+    larger = operations(1 << 30, [50_000_000] * 8, 0)
+    (row,) = stalls(summed().clear(), pl.DataFrame([*larger, *operations(8, ONE_STALLED, 100)]))
+    assert (row.stalled, row.longest_ns, row.longest_at_ns) == (1, 50_000_000, 103)

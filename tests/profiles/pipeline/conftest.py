@@ -24,7 +24,7 @@ def _modelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def job(_modelled: Path, tmp_path: Path) -> Path:
-    """Two ranks as Ascend databases, free to be damaged."""
+    """A profile of two ranks as Ascend databases, free to be damaged."""
     return Path(shutil.copytree(_modelled / "ascend-db", tmp_path / "job"))
 
 
@@ -36,13 +36,13 @@ def traces(_modelled: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def loaded(_modelled: Path, tmp_path_factory: pytest.TempPathFactory) -> Loaded:
-    """The two ranks, loaded once for tests that only look."""
+    """The two ranks, loaded once for tests that only read."""
     return load([_modelled / "ascend-db"], Cache(tmp_path_factory.mktemp("looked-at") / 'it\'s a "cache"'))
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Cache:
-    """A cache of this test alone."""
+    """A cache for this test alone."""
     return Cache(tmp_path / "cache")
 
 

@@ -15,12 +15,14 @@ from tests.each import each
 from tests.skips import profiles
 
 from hermes.base.say import say
+from hermes.model.compute_measures import OperatorCost
+from hermes.model.host_measures import Dispatch, SyncCall
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.structure_measures import JobSigns
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.advise.ranges import Known
-from hermes.profiles.advise.room import Room, of_host
+from hermes.profiles.advise.gain_bound import GainBound, only_host_changes
+from hermes.profiles.advise.gain_ranges import CostCertainty
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache
@@ -29,16 +31,11 @@ from hermes_testing import Fault, Job, generate
 Reported = Callable[[str], Report]
 
 MISSED = {
-    "a4_cluster_mpa": "rank",
-    "a1_rawprof": "leaf",
     "b3_rocm_overflow": "leaf",
     "b3_rocm_overflow_clean": "leaf",
     "b4_kineto_ts0": "leaf",
-    "cpu_only_rank34": "leaf",
 }
 """Where leaf or rank of the headline is not an expert's yet: docs/judgement.md says why."""
-FAULTY = {"a1_rawprof", "cpu_only_rank34", "r10_dlprof_w_relu"}
-"""Where the report says what it must not say."""
 
 
 def titles(report: Report) -> list[str]:
@@ -50,7 +47,7 @@ def shown(one: Advice) -> str:
 
 
 def signs(report: Report) -> JobSigns:
-    return next(one for one in report.more if isinstance(one, JobSigns))
+    return report.rows(JobSigns)[0]
 
 
 @pytest.mark.slow
@@ -62,33 +59,33 @@ def test_the_headline_is_an_experts_and_nothing_is_said_that_does_not_fit(
     alone = found == [profiles() / opinion.path]
     said = judge(reported(opinion.path) if alone else analyze(load(found, Cache(tmp_path / "cache"))), opinion)
     assert said.wrong == MISSED.get(opinion.name, "")
-    assert bool(said.faults) is (opinion.name in FAULTY)
+    assert said.faults == ()
 
 
 @each(["a100_alexnet_cuda_sync", "v100_resnet50_first_calls", "mi250_toy_empty_last_mark"], str)
 def test_first_calls_are_left_out_and_not_tuned(name: str, reported: Reported) -> None:
     report = reported(f"kineto/{name}.json.gz")
-    assert titles(report)[0] == "Leave the start out, and record later steps"
+    assert titles(report)[0] == "Start the capture later, when training is past its start"
     assert "expandable_segments" not in shown(report.plan.actions[0])
 
 
 def test_blocking_copies_stand_among_the_waits_with_their_time(reported: Reported) -> None:
     report = reported("kineto/a100_rank0_of_16_blocking_copies.json.gz")
-    (copies, *_) = (row for row in report.host.syncs if any(one.startswith("cudaMemcpyAsync") for one in row.names))
+    (copies, *_) = (row for row in report.rows(SyncCall) if any(one.startswith("cudaMemcpyAsync") for one in row.names))
     assert copies.longest_ns > 140_000_000
     assert titles(report)[0] == "Copy from pinned memory, and do not wait for it"
 
 
 def test_tasks_of_a_captured_graph_are_counted_and_no_graph_is_advised(reported: Reported) -> None:
     report = reported("kineto/mi300_sglang_decode.json.gz")
-    assert [row.graphed for row in report.host.dispatch] == [544]
+    assert [row.graphed for row in report.rows(Dispatch)] == [544]
     assert "Launch the step as a graph" not in titles(report)
 
 
 def test_a_serving_engine_is_known_and_its_kernels_have_classes(reported: Reported) -> None:
     report = reported("kineto/b200_vllm_inference.json.gz")
     assert (signs(report).trains, "vllm" in signs(report).libraries) == (False, True)
-    first = max(report.compute.operators, key=lambda row: row.ns)
+    first = max(report.rows(OperatorCost), key=lambda row: row.ns)
     assert (first.kind, first.calls) == ("batched matmul", 36)
     assert report.plan.actions[0].do == "vLLM: no --enforce-eager."
     assert report.plan.actions[0].after == ""
@@ -107,9 +104,9 @@ def test_a_cure_of_the_host_gives_no_more_than_it_costs_and_the_device_is_free(n
     report = reported(f"kineto/{name}.json.gz")
     step = JobSteps(report.steps).slowest
     assert step is not None
-    hosts = [one for one in report.findings if one.replay and of_host(one.replay)]
+    hosts = [one for one in report.findings if one.replay and only_host_changes(one.replay)]
     busy = (step.compute_ns or 0) + (step.copy_exposed_ns or 0) + (step.exposed_comm_ns or 0)
-    known = Known(floor=report.plan.floor, room=Room.of(JobSteps(report.steps)))
+    known = CostCertainty(floor=report.plan.floor, room=GainBound.of(JobSteps(report.steps)))
     for one in hosts:
         assert one.gain.high_ns <= min(known.most_ns(one.cost_ns, one.replay), step.whole_ns - busy)
 
@@ -129,14 +126,14 @@ def test_of_a_mark_in_which_nothing_ran_no_step_is_made(reported: Reported) -> N
     assert say(report.verdict.message).startswith("1 step of 9.18 ms. ")
     assert [row.window_ns for row in report.steps] == [9_288_291]
     costs = {one.code: round(one.share, 3) for one in report.findings if one.code == "ENV005"}
-    assert costs == {"ENV005": 0.704}
+    assert costs == {"ENV005": 0.713}
     assert "71% of each step (6.54 ms): first calls (hipLaunchKernel)" in say(report.verdict.message)
 
 
 def test_copies_within_the_device_need_no_pinned_memory(reported: Reported) -> None:
     report = reported("kineto/v100_dlrm_test.json.gz")
     (copies,) = (one for one in report.plan.actions if "MEM001" in one.codes)
-    assert copies.title == "Copy less within the device"
+    assert say(copies.title) == "Copy less within the device"
     assert "pinned" not in shown(copies)
     # 18.6 ms of copies are on the device; what nothing hides is 2 % of the step, and not none.
     assert "0% is lost to exposed copies" not in say(report.verdict.message)
@@ -179,7 +176,7 @@ def test_a_pipeline_whose_stages_differ_is_told_to_move_layers_first(tmp_path: P
     generate(tmp_path / "job", job, formats=["ascend-text"])
     report = analyze(load([tmp_path / "job"], Cache(tmp_path / "cache")))
     first = report.plan.actions[0]
-    assert (first.fault, first.title) == ("uneven_stages", "Take layers from stage 1")
+    assert (first.fault, say(first.title)) == ("uneven_stages", "Take layers from stage 1")
     assert "DistributedDataParallel" not in "".join(map(shown, report.plan.actions))
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.each import sampled
 from tests.shared_jobs import FOUR, Jobs
 
-from hermes.model.compute_measures import OperatorCost
+from hermes.model.compute_measures import ChipUsed, KindCost, OperatorCost, StepCompute
 from hermes.model.report import Report
 from hermes.profiles.load import Loaded, load
 from hermes.profiles.pipeline.analyze import analyze
@@ -33,7 +33,7 @@ EVERY_FORMAT = pytest.mark.parametrize("form", sampled(FORMATS, "ascend-db"))
 
 
 def row(report: Report, operator: str, shapes: str) -> OperatorCost:
-    (found,) = [one for one in report.compute.operators if (one.operator, one.shapes) == (operator, shapes)]
+    (found,) = [one for one in report.rows(OperatorCost) if (one.operator, one.shapes) == (operator, shapes)]
     return found
 
 
@@ -49,7 +49,7 @@ def test_the_matmul_of_the_h100_is_where_others_found_it(reported: Reported) -> 
 @pytest.mark.parametrize("name", [H100, "ascend/alexnet_text_level2"])
 def test_compute_is_the_same_to_the_last_digit_each_time(name: str, real: Real) -> None:
     loaded = real(name)
-    first, *others = (repr(analyze(loaded).compute) for _ in range(5))
+    first, *others = (repr(analyze(loaded).measured) for _ in range(5))
     assert all(other == first for other in others)
 
 
@@ -74,7 +74,7 @@ def test_other_products_agree_with_tracelens_too(
 
 
 def test_the_attention_of_the_h100_is_causal_and_bound_by_memory(reported: Reported) -> None:
-    (found,) = [one for one in reported(H100).compute.operators if one.operator == "aten::_flash_attention_forward"]
+    (found,) = [one for one in reported(H100).rows(OperatorCost) if one.operator == "aten::_flash_attention_forward"]
     assert found.flops == 4 * 16 * 16 * 559 * 559 * 64 // 2
     assert found.tflops == pytest.approx(90.3, rel=0.005)
     assert found.roof_share == pytest.approx(0.193, rel=0.01)
@@ -84,35 +84,35 @@ def test_the_attention_of_the_h100_is_causal_and_bound_by_memory(reported: Repor
 def test_kernels_in_flight_from_before_the_window_are_counted(reported: Reported) -> None:
     report = reported(H100)
     # 45.43 ms of kernels in the trace (truth.json), 436 of them launched before it began; and fills beside products.
-    assert sum(kind.ns for kind in report.compute.kinds) == pytest.approx(45_432_698, rel=0.005)
-    (matmul,) = [kind for kind in report.compute.kinds if kind.kind == "matmul"]
+    assert sum(kind.ns for kind in report.rows(KindCost)) == pytest.approx(45_432_698, rel=0.005)
+    (matmul,) = [kind for kind in report.rows(KindCost) if kind.kind == "matmul"]
     assert matmul.roofed_ns < matmul.ns
     assert matmul.calls > 48 + 24 + 24 + 72
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_nothing_in_a_real_profile_is_above_its_roof(name: str, reported: Reported) -> None:
-    compute = reported(name).compute
-    for found in compute.operators:
+    report = reported(name)
+    for found in report.rows(OperatorCost):
         assert found.roof_share is None or 0 <= found.roof_share <= 1
         assert found.roof_share is None or found.bound is not None
-    for kind in compute.kinds:
+    for kind in report.rows(KindCost):
         assert kind.roof_share is None or 0 <= kind.roof_share <= 1
-    for step in compute.steps:
+    for step in report.rows(StepCompute):
         assert step.mfu is None or 0 < step.mfu < 1
 
 
 @pytest.mark.parametrize("name", REAL)
 def test_classes_and_operators_hold_all_the_time_of_kernels(name: str, reported: Reported) -> None:
-    compute = reported(name).compute
-    assert sum(kind.ns for kind in compute.kinds) == sum(found.ns for found in compute.operators)
-    assert sum(kind.share for kind in compute.kinds) == pytest.approx(1 if compute.kinds else 0)
+    report = reported(name)
+    assert sum(kind.ns for kind in report.rows(KindCost)) == sum(found.ns for found in report.rows(OperatorCost))
+    assert sum(kind.share for kind in report.rows(KindCost)) == pytest.approx(1 if report.rows(KindCost) else 0)
 
 
 @pytest.mark.parametrize("name", ["ascend/alexnet_text_level2", "ascend/alexnet_db_level2"])
 def test_counters_tell_the_chip_of_the_real_ascend_job(name: str, reported: Reported) -> None:
     # The text names none, the database a series; 24 cubes at 1800 MHz are a 910B2.
-    (chip,) = reported(name).compute.chips
+    (chip,) = reported(name).rows(ChipUsed)
     assert (chip.chip, chip.told_by, chip.ranks, chip.cores, chip.mhz) == ("Ascend910B2", "counters", (0, 1), 24, 1_800)
 
 
@@ -124,7 +124,7 @@ def test_the_alexnet_of_ascend_has_its_products_convolutions_and_formats(reporte
     convolution = row(report, "Conv2D", "32,8,27,27,8;200,12,16,8;192")
     assert convolution.flops == 2 * 32 * 27 * 27 * 192 * 64 * 25
     assert (convolution.precision, convolution.note) == ("hf32", "padding counted")
-    first = next(step for step in report.compute.steps if step.rank == 0)
+    first = next(step for step in report.rows(StepCompute) if step.rank == 0)
     # kernel_details.csv: 57 TransData take 1393.328 us on rank 0; the step computes for 8868.240 us.
     assert first.conversion_ns == pytest.approx(1_393_328, abs=60)
     assert first.kernel_ns == pytest.approx(8_868_240, abs=60)
@@ -132,7 +132,7 @@ def test_the_alexnet_of_ascend_has_its_products_convolutions_and_formats(reporte
 
 
 def test_ai_cpu_and_casts_of_an_old_capture_are_told_without_kernel_details(reported: Reported) -> None:
-    (step,) = reported("ascend/writer_2024").compute.steps
+    (step,) = reported("ascend/writer_2024").rows(StepCompute)
     assert step.ai_cpu_ns == 327_567
     assert step.conversion_ns > 400_000
     assert step.mfu is None
@@ -157,7 +157,7 @@ def report_of(jobs: Jobs) -> Callable[..., Report]:
 
 @EVERY_FORMAT
 def test_a_healthy_job_has_no_loss_of_clock_or_ai_cpu(form: str, report_of: Callable[..., Report]) -> None:
-    for step in report_of(form).compute.steps:
+    for step in report_of(form).rows(StepCompute):
         assert step.losses.frequency_ns in (None, 0)
         assert step.ai_cpu_ns in (None, 0)
         assert abs(step.over_peers_ns or 0) < 0.01 * step.kernel_ns
@@ -171,7 +171,7 @@ def test_a_healthy_job_has_no_loss_of_clock_or_ai_cpu(form: str, report_of: Call
 def test_a_planted_frequency_drop_comes_back_in_full(form: str, report_of: Callable[..., Report]) -> None:
     # A third less clock: of a kernel's time a third is lost.
     report = report_of(form, Fault(kind="frequency_drop"))
-    for step in report.compute.steps:
+    for step in report.rows(StepCompute):
         lost = step.losses.frequency_ns
         assert lost is not None
         assert lost == pytest.approx(0.33 * step.kernel_ns if step.rank == 0 else 0, rel=0.001)
@@ -190,7 +190,7 @@ def test_a_slow_rank_takes_longer_than_its_peers_by_what_was_planted(
 ) -> None:
     well = report_of(form)
     sick = report_of(form, Fault(kind=kind))
-    for before, after in zip(well.compute.steps, sick.compute.steps, strict=True):
+    for before, after in zip(well.rows(StepCompute), sick.rows(StepCompute), strict=True):
         grown = after.kernel_ns - before.kernel_ns
         # The median of four ranks moves a little when one of them leaves its middle.
         noise = 0.01 * before.kernel_ns
@@ -201,7 +201,7 @@ def test_a_slow_rank_takes_longer_than_its_peers_by_what_was_planted(
 @pytest.mark.parametrize("form", sampled(FORMATS[:2], "ascend-db"))
 def test_planted_ai_cpu_operators_come_back_in_full(form: str, report_of: Callable[..., Report]) -> None:
     report = report_of(form, Fault(kind="ai_cpu_operators"))
-    assert {step.ai_cpu_ns for step in report.compute.steps} == {6 * 1_500_000}
+    assert {step.ai_cpu_ns for step in report.rows(StepCompute)} == {6 * 1_500_000}
 
 
 def on_a_cpu(folder: Path, *spans: tuple[str, int, int]) -> dict[str, tuple[str, int]]:
@@ -214,7 +214,7 @@ def on_a_cpu(folder: Path, *spans: tuple[str, int, int]) -> dict[str, tuple[str,
         ],
     }  # fmt: skip
     (folder / "cpu.pt.trace.json").write_text(json.dumps(trace))
-    rows = analyze(load([folder / "cpu.pt.trace.json"], Cache(folder / "cache"))).compute.operators
+    rows = analyze(load([folder / "cpu.pt.trace.json"], Cache(folder / "cache"))).rows(OperatorCost)
     return {row.operator: (row.kind, row.ns) for row in rows}
 
 
@@ -245,8 +245,8 @@ def test_a_job_on_a_cpu_has_the_rates_of_its_operators(tmp_path: Path) -> None:
         ],
     }  # fmt: skip
     (tmp_path / "cpu.pt.trace.json").write_text(json.dumps(trace))
-    compute = analyze(load([tmp_path / "cpu.pt.trace.json"], Cache(tmp_path / "cache"))).compute
-    (found,) = compute.operators
+    report = analyze(load([tmp_path / "cpu.pt.trace.json"], Cache(tmp_path / "cache")))
+    (found,) = report.rows(OperatorCost)
     # The operator around it does no work of its own.
     assert (found.operator, found.flops, found.median_ns) == ("aten::mm", 2 * 64 * 128 * 32, 40_000)
     assert found.tflops == pytest.approx(2 * 64 * 128 * 32 / 40_000 / 1e3)

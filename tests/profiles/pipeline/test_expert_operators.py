@@ -33,7 +33,7 @@ def test_the_report_names_the_operator_that_the_router_fills_most_unevenly(tmp_p
     job = generate(tmp_path / "job", Job(ranks=2, steps=2, layers=2, ep=2), formats=["ascend-text"])
     _route(job, [[1_000, 1_000, 1_000], [1_000, 1_000, 3_000]])
     report = analyze(load([job], Cache(tmp_path / "cache")))
-    first, second, _ = report.measures.rows(ExpertOperator)
+    first, second, _ = report.rows(ExpertOperator)
     assert (first.place, first.most_rank, first.least_rank, first.imbalance, first.steps) == (2, 1, 0, 0.5, 2)
     assert second.imbalance == 0.0
     assert [row["place"] for row in document(report)["balance_operators"]] == [2, 0, 1]

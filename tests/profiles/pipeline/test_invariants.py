@@ -62,7 +62,7 @@ def _first(report: Report, **changed: object) -> Report:
             "which takes no time",
         ),
         (
-            lambda one: replace(one, more=(*one.more, next(row for row in one.more if isinstance(row, LeafTime)))),
+            lambda one: replace(one, measured=(*one.measured, one.rows(LeafTime)[0])),
             "the tree has",
         ),
         (

@@ -14,8 +14,8 @@ from hermes.model.tables import TABLES
 from hermes.profiles.load import Loaded, load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.profiles.read.ascend.reader import AscendReader
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.source import Source
+from hermes.profiles.read.reader_interface import CaptureSource
+from hermes.profiles.read.table_sink import Sink
 from hermes.report.report_json import to_json
 from hermes.store.cache import Cache
 
@@ -31,7 +31,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The ranks that are read from now on."""
     real, ranks = AscendReader.read, []
 
-    def reading(self: AscendReader, source: Source, rank: int, sink: Sink) -> None:
+    def reading(self: AscendReader, source: CaptureSource, rank: int, sink: Sink) -> None:
         ranks.append(rank)
         real(self, source, rank, sink)
 
@@ -43,7 +43,7 @@ def before_reading(monkeypatch: pytest.MonkeyPatch, rank_of_act: int, act: Any) 
     """Do something to the source of one rank while it is being read."""
     real = AscendReader.read
 
-    def reading(self: AscendReader, source: Source, rank: int, sink: Sink) -> None:
+    def reading(self: AscendReader, source: CaptureSource, rank: int, sink: Sink) -> None:
         if rank == rank_of_act:
             act(source)
         real(self, source, rank, sink)
@@ -132,7 +132,7 @@ def test_notes_of_the_reader_are_said_again_from_the_cache(traces: Path, store: 
 def test_a_rank_that_cannot_be_read_degrades_the_others(
     job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(source: Source) -> None:
+    def fail(source: CaptureSource) -> None:
         raise TraceFormatError(source.files[0], "it is broken", place="offset 12")
 
     before_reading(monkeypatch, 1, fail)
@@ -147,7 +147,7 @@ def test_a_rank_that_cannot_be_read_degrades_the_others(
 def test_when_no_rank_can_be_read_the_input_is_refused(
     job: Path, store: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: AscendReader, source: Source, rank: int, sink: Sink) -> None:
+    def fail(self: AscendReader, source: CaptureSource, rank: int, sink: Sink) -> None:
         raise TraceFormatError(source.files[0], "it is broken", hint="profile again")
 
     monkeypatch.setattr(AscendReader, "read", fail)
@@ -177,14 +177,14 @@ def test_a_lone_file_that_changes_while_it_is_read_is_refused(
 
 def test_an_empty_folder_is_refused(tmp_path: Path, store: Cache) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="there is no file in the folder"):
+    with pytest.raises(InputError, match="the folder holds no file"):
         load([tmp_path / "empty"], store)
 
 
 def test_a_folder_without_a_profile_is_refused_with_what_it_holds(tmp_path: Path, store: Cache) -> None:
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "notes.txt").write_text("hello")
-    with pytest.raises(InputError, match=r"no profile among 1 files \(notes.txt\)"):
+    with pytest.raises(InputError, match=r"none of 1 files is a profile \(notes.txt\)"):
         load([tmp_path / "given"], store)
 
 
@@ -203,7 +203,7 @@ def test_two_captures_that_claim_one_rank_are_said(job: Path, store: Cache) -> N
     shutil.copytree(first, again)
     loaded = load([job], store)
     assert [rank.rank for rank in loaded.ranks] == [0, 1]
-    assert any("all say that they are rank 0" in note for note in notes(loaded, "degraded"))
+    assert any("all give rank 0 as their rank" in note for note in notes(loaded, "degraded"))
 
 
 def test_of_two_captures_of_one_rank_the_latest_is_taken_unless_another_is_asked_for(job: Path, store: Cache) -> None:
@@ -218,7 +218,7 @@ def test_of_two_captures_of_one_rank_the_latest_is_taken_unless_another_is_asked
 def test_a_capture_that_does_not_exist_is_refused_with_those_that_do(job: Path, store: Cache) -> None:
     with pytest.raises(InputError, match="no capture is called 'nope'") as refused:
         load([job], store, capture="nope")
-    assert "there are:" in say(refused.value.hint)
+    assert "the folder has these captures:" in say(refused.value.hint)
 
 
 # Determinism -------------------------------------------------------------------------------------------------------
@@ -232,8 +232,8 @@ def test_the_same_input_gives_the_same_bytes(job: Path, store: Cache, tmp_path: 
 def test_the_order_of_the_paths_changes_nothing_but_the_title(job: Path, store: Cache) -> None:
     paths = [folder(job, 0), folder(job, 1)]
     first, second = (analyze(load(given, store)) for given in (paths, paths[::-1]))
-    assert (first.steps, first.findings, first.totals, first.diagnostics) == (
-        second.steps, second.findings, second.totals, second.diagnostics,
+    assert (first.steps, first.findings, first.measured, first.diagnostics) == (
+        second.steps, second.findings, second.measured, second.diagnostics,
     )  # fmt: skip
 
 

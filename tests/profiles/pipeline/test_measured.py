@@ -9,20 +9,19 @@ from dataclasses import dataclass
 
 import pytest
 
-from hermes.base.members import packed, unpacked
+from hermes.base.number_ranges import packed, unpacked
 from hermes.base.say import say
 from hermes.profiles.load import Loaded
 from hermes.profiles.measure import registry
-from hermes.profiles.measure.leaves.of_rank import NOBODY
+from hermes.profiles.measure.leaves.leaves_of_rank import NOBODY
 from hermes.profiles.measure.registry import RankTables, every_measure, needed, per_rank
 from hermes.profiles.pipeline import rank_measures as rounds
 from hermes.profiles.pipeline.analyze import outlined
-from hermes.profiles.pipeline.combine import combine
-from hermes.profiles.pipeline.coverage import coverage
+from hermes.profiles.pipeline.combine_ranks import combine
 from hermes.profiles.pipeline.rank_exchange import exchange
 from hermes.profiles.pipeline.rank_measures import measure
 from hermes.profiles.pipeline.rank_outline import outline
-from hermes.store.rows import dumps, loads
+from hermes.store.serialize_rows import dumps, loads
 
 MOST_BYTES = 1_000_000
 
@@ -58,7 +57,7 @@ def test_a_measure_is_found_by_its_declaration_alone(loaded: Loaded) -> None:
     made = [measure(RankTables(rank)) for rank in loaded.ranks]
     given = job.given()
     told = [exchange(RankTables(rank), given[rank.rank], NOBODY, 2, alone=False) for rank in loaded.ranks]
-    found = combine(job, made, told).measures(job, coverage(job, []), [])
+    found = combine(job, made, told, 1.0)
     expected = [max(rank.table("kernel")["dur_ns"]) for rank in loaded.ranks]
     assert [(row.rank, row.ns) for row in found.rows(Longest)] == list(enumerate(expected))
 
@@ -82,9 +81,10 @@ def test_the_order_in_which_ranks_come_back_does_not_matter(loaded: Loaded) -> N
     made = [measure(RankTables(rank)) for rank in loaded.ranks]
     given = job.given()
     told = [exchange(RankTables(rank), given[rank.rank], NOBODY, 2, alone=False) for rank in loaded.ranks]
-    there, back = combine(job, made[:], told[:]), combine(job, made[::-1], told[::-1])
-    assert (there.host, there.compute, there.communication) == (back.host, back.compute, back.communication)
-    assert (there.structure, there.rank_waits) == (back.structure, back.rank_waits)
+    there, back = combine(job, made[:], told[:], 1.0), combine(job, made[::-1], told[::-1], 1.0)
+    assert len(there.kinds) > 30
+    assert all(there.rows(kind) == back.rows(kind) for kind in there.kinds)
+    assert there.kinds == back.kinds
 
 
 def test_rows_beyond_the_bound_are_left_out_and_said(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from hermes.base.errors import InputError
 from hermes.model.report import Report
+from hermes.model.step_measures import RankTotal
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache
@@ -59,7 +60,7 @@ def test_packed_files_of_a_capture_are_read(tmp_path: Path, store: Cache) -> Non
         path.unlink()
     report = analyze(load([other], store))
     assert windows(report) == windows(plain)
-    assert report.totals == plain.totals
+    assert report.rows(RankTotal) == plain.rows(RankTotal)
     assert all(str(other) in one.path for one in report.inputs)
 
 

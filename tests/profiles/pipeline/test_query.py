@@ -10,7 +10,7 @@ from hermes.base.errors import QueryError
 from hermes.base.say import say
 from hermes.model.tables import TABLES
 from hermes.profiles.load import Loaded
-from hermes.profiles.query import database, query, sizes
+from hermes.profiles.sql_query import database, query, table_sizes
 
 
 def test_a_view_holds_the_rows_of_all_ranks(loaded: Loaded) -> None:
@@ -31,7 +31,7 @@ def test_times_come_back_to_the_nanosecond(loaded: Loaded) -> None:
 
 
 def test_sizes_count_the_rows_of_all_ranks(loaded: Loaded) -> None:
-    counted = {name: rows for name, rows, _ in sizes(loaded)}
+    counted = {name: rows for name, rows, _ in table_sizes(loaded)}
     assert set(counted) == set(TABLES)
     assert counted["rank"] == 2
 

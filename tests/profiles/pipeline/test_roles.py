@@ -48,7 +48,7 @@ def _analyzed(tmp_path: Path, path: Path, **options: str) -> Report:
 
 def test_captures_by_role_are_told_by_step_and_the_longest_bounds_it(verl: Path, tmp_path: Path) -> None:
     report = _analyzed(tmp_path, verl)
-    rows = report.measures.rows(RoleTime)
+    rows = report.rows(RoleTime)
     assert [(row.step, row.role, row.task, row.bounds) for row in rows] == [
         (step, *role)
         for step in (1, 2)
@@ -67,7 +67,7 @@ def test_the_report_is_of_the_role_that_takes_longest_and_says_so(verl: Path, tm
     report = _analyzed(tmp_path, verl)
     assert all("/2/rollout_generate/" in one.path for one in report.inputs)
     (said,) = (note for note in report.diagnostics if "several roles" in say(note.message))
-    assert "the report is of rollout_generate" in say(said.message)
+    assert "the report is of the role rollout_generate" in say(said.message)
     out = io.StringIO()
     render_text(report, Console(file=out, width=200))
     assert "Roles" in out.getvalue()
@@ -85,7 +85,7 @@ def test_traces_of_kineto_lie_below_their_roles_too(tmp_path: Path) -> None:
         (tmp_path / "verl" / "4").mkdir(parents=True, exist_ok=True)
         made.rename(tmp_path / "verl" / "4" / role)
     report = _analyzed(tmp_path, tmp_path / "verl")
-    rows = report.measures.rows(RoleTime)
+    rows = report.rows(RoleTime)
     assert [(row.step, row.task, row.ranks) for row in rows] == [
         (4, "rollout_generate", (0, 1)), (4, "actor_update", (0, 1)),
     ]  # fmt: skip

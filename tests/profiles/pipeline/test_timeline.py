@@ -9,14 +9,15 @@ import polars as pl
 import pytest
 
 from hermes.base.errors import InputError
+from hermes.model.step_measures import ClockOffset
 from hermes.model.timeline import Lane
 from hermes.profiles.load import Loaded, load
 from hermes.profiles.pipeline.analyze import analyze
-from hermes.profiles.timeline import Cut, Timeline, timeline
+from hermes.profiles.timeline import Timeline, TimelineCut, timeline
 from hermes.store.cache import Cache
 from hermes_testing import Fault, Job, generate
 
-ALL = Cut()
+ALL = TimelineCut()
 
 
 @pytest.fixture(scope="module")
@@ -72,21 +73,21 @@ def test_the_critical_path_is_a_track_that_covers_the_window(job: Loaded) -> Non
 
 def test_steps_ranks_and_windows_cut(job: Loaded) -> None:
     whole = timeline(job, ALL)
-    step = timeline(job, Cut(ranks=frozenset({1}), steps=frozenset({11})))
+    step = timeline(job, TimelineCut(ranks=frozenset({1}), steps=frozenset({11})))
     assert {lane.rank for lane in step.lanes} == {1}
     assert sum(lane.rows.height for lane in step.lanes) < sum(lane.rows.height for lane in whole.lanes) / 3
-    cut = timeline(job, Cut(window_ns=(0, 2_000_000)))
+    cut = timeline(job, TimelineCut(window_ns=(0, 2_000_000)))
     edge = cut.first_ns + 2_000_000
     assert all(start < edge for lane in cut.lanes for start in lane.rows["start_ns"])
 
 
 def test_what_is_not_there_is_said(job: Loaded) -> None:
     with pytest.raises(InputError, match="none of these ranks"):
-        timeline(job, Cut(ranks=frozenset({9})))
+        timeline(job, TimelineCut(ranks=frozenset({9})))
     with pytest.raises(InputError, match="none of these steps"):
-        timeline(job, Cut(steps=frozenset({99})))
-    with pytest.raises(InputError, match="nothing lies in the part"):
-        timeline(job, Cut(window_ns=(10**15, 10**15 + 1)))
+        timeline(job, TimelineCut(steps=frozenset({99})))
+    with pytest.raises(InputError, match="the part of the capture that was asked for is empty"):
+        timeline(job, TimelineCut(window_ns=(10**15, 10**15 + 1)))
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,6 @@ def test_findings_are_a_track_of_their_own_at_their_moments(tmp_path: Path) -> N
     rows = lanes(timeline(loaded, ALL), 1, "analysis")["findings"].rows
     (collecting,) = rows.filter(pl.col("name").str.starts_with("CPU006 ")).iter_rows(named=True)
     rank = loaded.ranks[1]
-    offset = {clock.rank: clock.offset_ns for clock in analyze(loaded).clocks}.get(1, 0)
+    offset = {clock.rank: clock.offset_ns for clock in analyze(loaded).rows(ClockOffset)}.get(1, 0)
     longest = rank.table("gc").sort("dur_ns", "start_ns", descending=[True, False]).row(0, named=True)
     assert (collecting["start_ns"], collecting["dur_ns"]) == (longest["start_ns"] + offset, longest["dur_ns"])

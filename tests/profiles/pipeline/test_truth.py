@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 
 from hermes.base.say import say
-from hermes.model.measures import AscendSplit, RankTotal
+from hermes.model.comm_measures import GroupArrival, GroupOp
 from hermes.model.report import Report
+from hermes.model.step_measures import ArrivalWait, AscendSplit, RankTotal
 from hermes.profiles.load import Loaded, RankData, load
 from hermes.profiles.measure.communication.peer_waits import peer_waits
 from hermes.profiles.measure.steps.breakdown import ascend_splits, rank_total, reported_splits, step_splits
@@ -287,19 +288,17 @@ def test_the_waits_of_eight_ranks_without_process_groups_are_known(
 ) -> None:
     values = truth["kineto"][f"kineto/{DLRM}"]["values"]
     assert isinstance(values, dict)
-    waits = {rank: sum(wait.total_ns for wait in dlrm.rank_waits if wait.rank == rank) for rank in range(8)}
+    waits = {rank: sum(wait.total_ns for wait in dlrm.rows(ArrivalWait) if wait.rank == rank) for rank in range(8)}
     assert waits == {rank: ns(us) for rank, us in enumerate(values["wait_us_by_rank"])}
 
 
 def test_eight_ranks_without_process_groups_blame_the_one_that_comes_last(dlrm: Report) -> None:
-    last = {row.rank: row.last for row in dlrm.communication.arrivals}
+    last = {row.rank: row.last for row in dlrm.rows(GroupArrival)}
     assert last == {0: 0, 1: 0, 2: 0, 3: 0, 4: 1, 5: 2, 6: 0, 7: 5}
-    wait, whole = (
-        sum(getattr(group, field) for group in dlrm.communication.groups) for field in ("wait_ns", "elapse_ns")
-    )
+    wait, whole = (sum(getattr(group, field) for group in dlrm.rows(GroupOp)) for field in ("wait_ns", "elapse_ns"))
     assert wait / whole == pytest.approx(0.96, abs=0.01)
-    assert {group.op for group in dlrm.communication.groups} == {"all_to_all", "all_reduce"}
-    assert all(group.split_rows == group.rows for group in dlrm.communication.groups)
+    assert {group.op for group in dlrm.rows(GroupOp)} == {"all_to_all", "all_reduce"}
+    assert all(group.split_rows == group.rows for group in dlrm.rows(GroupOp))
     assert [one.blames for one in dlrm.findings if one.fault == "straggler"] == [("rank 7",)]
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from hermes.base.say import say
 from hermes.profiles.read.ascend.reader import AscendReader
-from hermes.profiles.read.sink import Sink
-from hermes.store.files import walk
+from hermes.profiles.read.table_sink import Sink
+from hermes.store.input_files import walk
 
 TASK_TIME = """
 Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)

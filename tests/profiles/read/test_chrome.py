@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from hermes.base.errors import HermesError, TraceFormatError
 from hermes.base.say import say
-from hermes.profiles.read.chrome import Scan, head_of, scan, sniff, sparse_sql
-from hermes.profiles.read.chrome_place import head_keys
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.chrome import ScannedTrace, head_of, scan, sniff, sparse_sql
+from hermes.profiles.read.chrome_events_position import head_keys
+from hermes.profiles.read.table_sink import Sink
 
 Event = dict[str, Any]
 
@@ -27,14 +27,14 @@ EVENTS: list[Event] = [
 ]
 
 
-def _scan(tmp_path: Path, content: str | bytes, name: str = "trace.json", **more: Any) -> tuple[Scan, Sink]:
+def _scan(tmp_path: Path, content: str | bytes, name: str = "trace.json", **more: Any) -> tuple[ScannedTrace, Sink]:
     path = tmp_path / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     sink = Sink(tmp_path / "out", 0)
     return scan(path, ("k", "bytes"), sink, **more), sink
 
 
-def _rows(found: Scan, columns: str = "name, ts_ns, dur_ns") -> list[tuple[Any, ...]]:
+def _rows(found: ScannedTrace, columns: str = "name, ts_ns, dur_ns") -> list[tuple[Any, ...]]:
     return found.con.execute(f"SELECT {columns} FROM {found.events} WHERE ph <> 'M' ORDER BY ts_ns").fetchall()
 
 
@@ -47,6 +47,20 @@ def test_array_and_object_form_hold_the_same_events(tmp_path: Path, content: str
     found, sink = _scan(tmp_path, content)
     assert _rows(found) == [("a", 10_000, 5_000), ("b", 20_125, 500)]
     assert sink.notes == []
+
+
+def test_queries_may_take_more_memory_of_a_larger_trace(tmp_path: Path) -> None:
+    """A trace of 3.5 GB, which torch writes of a compiling step, had no room for its launches in 150 MB."""
+    sink = Sink(tmp_path, 0)
+
+    def limit() -> str:
+        return str(sink.connect().execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+
+    usual = limit()
+    sink.expect(500_000_000)
+    assert limit() == usual
+    sink.expect(3_500_000_000)
+    assert (usual, limit()) == ("143.0 MiB", "1001.3 MiB")
 
 
 def test_arguments_come_as_text_and_lists_as_json(tmp_path: Path) -> None:
@@ -152,7 +166,7 @@ def test_another_spelling_of_a_key_is_read_wherever_the_blocks_of_the_file_end(t
 
 
 def test_a_slice_spells_alike_whatever_the_size_of_the_reads(tmp_path: Path) -> None:
-    from hermes.profiles.read.slice import _Slice, _Stretch
+    from hermes.profiles.read.file_slice import _Slice, _Stretch
 
     path = tmp_path / "a.json"
     path.write_bytes(b'xx{"Bytes": 1, "external id":2,"Bytes":"Bytes"}yy')

@@ -11,9 +11,9 @@ import pytest
 from hermes.base.say import say
 from hermes.profiles.api import analyze, load
 from hermes.profiles.read.ascend.reader import AscendReader
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 from hermes.store.cache import Cache
-from hermes.store.files import walk
+from hermes.store.input_files import walk
 from hermes_testing import Job, generate
 
 _HEAD = (

@@ -18,7 +18,7 @@ from hermes.profiles.load import Loaded, RankData, load
 from hermes.profiles.measure.steps.breakdown import ascend_splits, rank_total
 from hermes.profiles.read.discover import READERS, discover
 from hermes.store.cache import Cache
-from hermes.store.files import walk
+from hermes.store.input_files import walk
 from hermes_testing import Job, generate
 
 FORMATS = ("ascend-text", "ascend-db", "kineto")
@@ -279,7 +279,7 @@ JUNK: dict[str, bytes] = {
 }
 NAMES = (
     "trace_view.json", "kernel_details.csv", "ascend_pytorch_profiler_0.db", "msprof_20250101.db", "a.pt.trace.json",
-    "b.json.gz", "profiler_info_0.json", "communication.json", "step_trace_time.csv",
+    "400_results.db", "b.json.gz", "profiler_info_0.json", "communication.json", "step_trace_time.csv",
 )  # fmt: skip
 
 

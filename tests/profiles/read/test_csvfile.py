@@ -10,7 +10,7 @@ import pytest
 
 from hermes.profiles.read.csvfile import Csv, load, real, whole
 from hermes.profiles.read.query import ns_sql
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 
 
 @pytest.mark.parametrize("rows", [10, 30_000, 200_000])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermes.base.say import say
-from hermes.profiles.read.discover import Found, claimed
+from hermes.profiles.read.discover import FoundCapture, claimed
 from hermes.profiles.read.files_seen import files_seen
-from hermes.store.files import walk
+from hermes.store.input_files import walk
 from hermes_testing import Job, generate
 
 
@@ -28,7 +28,7 @@ def exported(tmp_path: Path) -> Path:
 
 def _said(files: Sequence[Path]) -> dict[str, tuple[str, str]]:
     sources = claimed(files)
-    rows = files_seen(files, sources, [Found(source=source, rank=0) for source in sources])
+    rows = files_seen(files, sources, [FoundCapture(source=source, rank=0) for source in sources])
     assert sum(row.count for row in rows) == len(files)
     return {row.name: (row.state, say(row.why)) for row in rows}
 
@@ -38,9 +38,9 @@ def test_what_was_exported_is_not_needed_and_the_unknown_comes_first(exported: P
     assert next(iter(said)) == "novelty_N.bin"
     assert said["novelty_N.bin"] == ("not known", "")
     assert said["trace_view.json"] == ("read", "")
-    assert said["torch.op_range"] == ("not needed", "what the framework recorded was exported")
-    assert said["stars_soc.data.N.slice_N"] == ("not needed", "what the device recorded was exported")
-    assert said["analyse.done"] == ("not needed", "a mark of the tool that wrote")
+    assert said["torch.op_range"] == ("not needed", "raw data of the framework that was exported")
+    assert said["stars_soc.data.N.slice_N"] == ("not needed", "raw data of the device that was exported")
+    assert said["analyse.done"] == ("not needed", "a mark of the tool that wrote the folder")
 
 
 def test_of_a_raw_capture_the_device_s_data_is_not_known(exported: Path) -> None:

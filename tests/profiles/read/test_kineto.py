@@ -18,15 +18,15 @@ from tests.shared_jobs import Jobs
 from tests.skips import profiles
 
 from hermes.base.errors import HermesError, TraceFormatError
-from hermes.base.intervals import flat
+from hermes.base.intervals import union_of_intervals
 from hermes.base.say import say
 from hermes.base.units import ns_of_us
-from hermes.knowledge.blocking import BLOCKS, OF_GRAPH, is_blocking
-from hermes.knowledge.host_work import SYNCHRONISATION, reason_of
+from hermes.knowledge.blocking_calls import BLOCKS, OF_GRAPH, is_blocking
+from hermes.knowledge.host_work import SYNCHRONISATION, host_reason
 from hermes.model.tables import TABLES
-from hermes.profiles.read.kineto.files import host_of
+from hermes.profiles.read.kineto.find_traces import host_of
 from hermes.profiles.read.kineto.reader import KinetoReader
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 
 Event = dict[str, Any]
 Read = Callable[..., Sink]
@@ -102,7 +102,7 @@ def _real(name: str, tmp_path: Path) -> tuple[Sink, dict[str, Any]]:
 
 def _flat(rows: pl.DataFrame, *components: str) -> Any:
     rows = rows.filter(pl.col("component").is_in(components))
-    return flat(rows["start_ns"].to_numpy(), (rows["start_ns"] + rows["dur_ns"]).to_numpy())
+    return union_of_intervals(rows["start_ns"].to_numpy(), (rows["start_ns"] + rows["dur_ns"]).to_numpy())
 
 
 GPU_TRACES = [
@@ -390,7 +390,7 @@ def _said(sink: Sink) -> list[tuple[str, str]]:
 def test_launches_whose_kernels_were_not_recorded_are_said(read: Read) -> None:
     done = [_launch(10, 1), _kernel("k", 20, 1, correlation=1)]
     sink = read([*done, *(_launch(30 + n, 100 + n) for n in range(3))])
-    cut_off = "3 of 4 launches have no task of the device: its record is cut off or damaged"
+    cut_off = "3 of 4 launches have no task of the device: the records of these tasks are cut off or damaged"
     assert ("degraded", cut_off) in _said(sink)
 
 
@@ -649,8 +649,15 @@ def test_of_a_shortened_list_of_ranks_only_the_size_is_known(read: Read) -> None
 # --- host
 
 
+def test_until_pytorch_1_11_names_tell_ranges_from_operators(read: Read) -> None:
+    kinds = {"aten::mm": "op", "MmBackward0": "op", "detach": "op", "c10d::allreduce_": "op", "model_inference": "mark",
+             "Optimizer.step#SGD.step": "mark"}  # fmt: skip
+    sink = read([_span("Operator", name, at, 1) for at, name in enumerate(kinds)])
+    assert dict(sink.read("host_op").select("name", "kind").rows()) == kinds
+
+
 def test_each_category_of_the_host_is_its_kind(read: Read) -> None:
-    cats = {"cpu_op": "op", "Operator": "op", "python_function": "python", "user_annotation": "mark",
+    cats = {"cpu_op": "op", "python_function": "python", "user_annotation": "mark",
             "cuda_runtime": "runtime", "Runtime": "runtime", "cuda_driver": "driver"}  # fmt: skip
     sink = read([_span(cat, cat, at, 1) for at, cat in enumerate(cats)])
     assert dict(sink.read("host_op").select("name", "kind").rows()) == cats
@@ -1078,7 +1085,7 @@ def test_a_call_that_copies_to_pageable_memory_is_told_to_wait(read: Read) -> No
     ]  # fmt: skip
     names = read(events).read("host_op").sort("start_ns")["name"].to_list()
     assert [is_blocking(name) for name in names] == [True, False, False]
-    assert [reason_of(name) for name in names] == [SYNCHRONISATION, None, None]
+    assert [host_reason(name) for name in names] == [SYNCHRONISATION, None, None]
     assert names[1:] == ["cudaMemcpyAsync"] * 2
 
 

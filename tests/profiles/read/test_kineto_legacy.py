@@ -12,7 +12,7 @@ import pytest
 import hermes
 from hermes.model.leaf import Leaf
 from hermes.profiles.load import load
-from hermes.profiles.measure.leaves.of_rank import leaves
+from hermes.profiles.measure.leaves.leaves_of_rank import leaves
 from hermes.profiles.measure.registry import RankTables
 from hermes.store.cache import Cache
 from hermes.store.rank_data import RankData

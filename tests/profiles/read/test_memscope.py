@@ -13,7 +13,7 @@ import pytest
 from hermes.base.errors import HermesError
 from hermes.profiles.api import analyze, load
 from hermes.profiles.read.ascend.memscope import MemscopeReader
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 from hermes.report.report_json import to_json
 from hermes.store.cache import Cache
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from hermes.base.say import say
 from hermes.profiles.read.ascend.csvs import read_csvs
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 
 RAW = (
     "op_id,op_type,num_workers,output_queue_size,output_queue_average_size,output_queue_length,"

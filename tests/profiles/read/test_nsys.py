@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from hermes.base.say import say
+from hermes.model.compute_measures import OperatorCost
 from hermes.model.report import Report
+from hermes.model.step_measures import OperatorTop
 from hermes.profiles.api import analyze, load
 from hermes.store.cache import Cache
 from hermes_testing import Fault, Job, generate
@@ -49,13 +51,13 @@ def test_kernels_have_their_operator_shapes_and_launch(both: tuple[Report, Repor
     kineto, nsys, _ = both
 
     def top(report: Report) -> list[tuple[object, ...]]:
-        return [(row.name, row.count, row.total_ns) for row in report.top.operators if row.total_ns]
+        return [(row.name, row.count, row.total_ns) for row in report.rows(OperatorTop) if row.total_ns]
 
     assert len(top(nsys)) > 3
     assert set(top(nsys)) <= set(top(kineto))
     # NVTX tells shapes and no types: so many operations a product has in either.
     products = [
-        {(one.operator, one.shapes, one.calls, one.ns, one.flops) for one in report.compute.operators if one.flops}
+        {(one.operator, one.shapes, one.calls, one.ns, one.flops) for one in report.rows(OperatorCost) if one.flops}
         for report in (nsys, kineto)
     ]
     assert len(products[0]) > 3
@@ -66,7 +68,7 @@ def test_the_processes_of_a_report_are_ranks_and_said_to_be_assumed(both: tuple[
     _, nsys, _ = both
     assert [one.rank for one in nsys.inputs] == [0, 1]
     assert {one.format for one in nsys.inputs} == {"nsys"}
-    assert any("no file says which rank this is" in say(note.message) for note in nsys.diagnostics)
+    assert any("no file names the rank of this capture" in say(note.message) for note in nsys.diagnostics)
 
 
 def test_a_fault_is_named_as_from_the_trace(tmp_path: Path) -> None:

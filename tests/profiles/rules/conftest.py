@@ -1,4 +1,4 @@
-"""Measures to judge, made with as few words as a test needs."""
+"""Short factories for the measures that rules judge."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import pytest
-from tests.profiles.rules.given import Given
 
 from hermes.knowledge.host_work import ALLOCATION
-from hermes.model.host_measures import AllocatorCalls, Dispatch, HostEvents, HostPart, HostSide, StepHost, SyncCall
+from hermes.model.host_measures import AllocatorCalls, Dispatch, HostEvents, HostPart, StepHost, SyncCall
 from hermes.model.input_measures import Fetches
-from hermes.model.measures import HostStall, PeerWait, StepSplit
+from hermes.model.job import Job, JobMeasures
 from hermes.model.path_measures import PathPart, StepFree
+from hermes.model.step_measures import HostStall, PeerWait, StepSplit
+from hermes.model.typical_step import JobSteps
 
 
 def _split(rank: int, step: int | None, parts: Mapping[str, int]) -> StepSplit:
-    """A measured step; what is left of `window` after the parts is compute."""
+    """A measured step; the rest of `window` after the parts is compute."""
     window = parts.get("window", 1_000)
     exposed, copy, free = (parts.get(name, 0) for name in ("exposed", "copy", "free"))
     return StepSplit(
@@ -69,7 +70,7 @@ def wait() -> Callable[..., PeerWait]:
 
 @pytest.fixture
 def held() -> Callable[..., HostStall]:
-    """Makes a row of calls that hold the host up and leave the device free."""
+    """Makes a row of calls that delay the host and leave the device free."""
 
     def make(cause: str, idle: int, *, rank: int = 0, calls: int = 1, host: int = 0, name: str = "a call") -> HostStall:
         return HostStall(
@@ -87,22 +88,19 @@ def held() -> Callable[..., HostStall]:
 
 
 @pytest.fixture
-def measures() -> Callable[..., Given]:
-    """Makes measures from splits and what else a test gives."""
+def measures() -> Callable[..., JobMeasures]:
+    """Makes measures of steps and of rows of any kind: `measures([split()], event("compilation", 300))`."""
 
     def make(
-        splits: Sequence[StepSplit], waits: Sequence[PeerWait] = (), held: Sequence[HostStall] = (),
-        certainty: float = 1.0, exposed_by_op: Mapping[int, Mapping[str,
-        int]] | None = None, host: HostSide | None = None, free: Sequence[StepFree] = (),
-        vendors: Mapping[int, str] | None = None,
-    ) -> Given:  # fmt: skip
-        ranks = [split.rank for split in splits]
-        return Given(
-            splits=tuple(splits), waits=tuple(waits),
-            exposed_by_op=exposed_by_op or {}, held=tuple(held),
-            inputs={rank: f"rank{rank}_ascend_pt" for rank in sorted(set(ranks))}, certainty=certainty,
-            host=host or HostSide(), free=tuple(free), vendors=vendors or {},
-        )  # fmt: skip
+        splits: Sequence[StepSplit], *rows: object, vendors: Mapping[int, str] | None = None, certainty: float = 1.0
+    ) -> JobMeasures:
+        job = Job(
+            steps=JobSteps(tuple(splits)),
+            inputs={rank: f"rank{rank}_ascend_pt" for rank in sorted({split.rank for split in splits})},
+            vendors=vendors or {},
+            certainty=certainty,
+        )
+        return JobMeasures(job, rows)
 
     return make
 
@@ -123,7 +121,7 @@ def blind() -> Callable[..., StepSplit]:
 
 @pytest.fixture
 def fetches() -> Callable[..., Fetches]:
-    """Makes the fetches of a rank, one a step: `wait` is their time in sum, the device free in all of it."""
+    """Makes the data fetches of a rank, one a step: `wait` is their total time, in which the device is free."""
 
     def make(kind: Literal["main process", "workers", "not told"], wait: int, **more: Any) -> Fetches:
         steps = more.pop("steps", 1)
@@ -139,7 +137,7 @@ def fetches() -> Callable[..., Fetches]:
 
 @pytest.fixture
 def event() -> Callable[..., HostEvents]:
-    """Makes the calls of one kind of a rank, all of their time free on the device if not said."""
+    """Makes the calls of one kind of a rank; by default the device is free in all of their time."""
 
     def make(what: str, ns: int, **more: Any) -> HostEvents:
         made = (AllocatorCalls if what == ALLOCATION else HostEvents)(
@@ -177,7 +175,7 @@ def free() -> Callable[..., StepFree]:
 
 @pytest.fixture
 def host_step() -> Callable[..., StepHost]:
-    """Makes the host's part of a step; each reason with its time, in all of which the device was free."""
+    """Makes the host's part of a step; each reason with its time, in which the device was free."""
 
     def make(parts: Mapping[str, int], rank: int = 0) -> StepHost:
         return StepHost(
@@ -190,7 +188,7 @@ def host_step() -> Callable[..., StepHost]:
 
 @pytest.fixture
 def dispatch() -> Callable[..., Dispatch]:
-    """Makes how the host fed the device in a step of 100 tasks."""
+    """Makes the row on how the host fed the device in a step of 100 tasks."""
 
     def make(**more: Any) -> Dispatch:
         made = Dispatch(
@@ -204,7 +202,7 @@ def dispatch() -> Callable[..., Dispatch]:
 
 @pytest.fixture
 def sync() -> Callable[..., SyncCall]:
-    """Makes calls of one place that wait; `idle` of the wait and `refill` behind it the device is free."""
+    """Makes calls of one place that wait; the device is free for `idle` of the wait and for `refill` after it."""
 
     def make(operator: str, idle: int, refill: int = 0, source: str | None = None, **more: Any) -> SyncCall:
         made = SyncCall(

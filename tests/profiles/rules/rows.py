@@ -1,4 +1,4 @@
-"""Rows of measures of compute, communication and layout, with as few words as a test of a rule needs."""
+"""Short factories for rows of the measures of compute, communication and layout."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests.profiles.rules.given import Given
-
-from hermes.model.comm_measures import Communication, Contention, GroupOp, LatencyFit, LinkPair, Stall
-from hermes.model.compute_measures import NO_COMPUTE, ChipUsed, Compute, Losses, OperatorCost, StepCompute
+from hermes.model.comm_measures import Contention, GroupOp, LatencyFit, LinkPair, Stall
+from hermes.model.compute_measures import ChipUsed, Losses, OperatorCost, StepCompute
 from hermes.model.finding import Loss
-from hermes.model.measures import StepSplit
+from hermes.model.job import JobMeasures
+from hermes.model.step_measures import StepSplit
 from hermes.model.structure_measures import Balance, Pipeline, Stage
-from hermes.profiles.rules.rule import Rule
+from hermes.profiles.rules.rule import Finder
 
 NONE = Losses(frequency_ns=None, blocks_ns=None, pipe_ns=None, layout_ns=0)
 
 
-def only(rule: Rule, measures: Given) -> Loss:
+def only(rule: Finder, measures: JobMeasures) -> Loss:
     (finding,) = rule.find(measures)
     assert finding.code == rule.code
     assert 0 <= finding.gain.low_ns <= finding.gain.high_ns <= finding.cost_ns
@@ -28,12 +27,12 @@ def only(rule: Rule, measures: Given) -> Loss:
     return finding
 
 
-def silent(rule: Rule, measures: Given) -> bool:
+def silent(rule: Finder, measures: JobMeasures) -> bool:
     return not list(rule.find(measures))
 
 
 def step_compute(rank: int = 0, step: int | None = 0, *, kernels: int = 1_000, **parts: Any) -> StepCompute:
-    """The compute of a step; `frequency` is lost to the clock."""
+    """The compute row of a step; `frequency` is the time lost to the clock rate."""
     frequency = parts.pop("frequency", None)
     values: dict[str, Any] = {
         "flops": None, "mfu": None, "known_share": None, "ai_cpu_ns": None, "cast_ns": 0, "transpose_ns": 0,
@@ -44,7 +43,7 @@ def step_compute(rank: int = 0, step: int | None = 0, *, kernels: int = 1_000, *
 
 
 def operator(name: str, kind: str, ns: int, **given: Any) -> OperatorCost:
-    """All calls of one operator; `pipe`, `blocks` and `layout` are its losses."""
+    """The row of all calls of one operator; `pipe`, `blocks` and `layout` are its losses."""
     losses = Losses(
         frequency_ns=None,
         blocks_ns=given.pop("blocks", None),
@@ -65,16 +64,15 @@ CHIP = ChipUsed(
 )  # fmt: skip
 
 
-def computing(*operators: OperatorCost, steps: Sequence[StepCompute] = (), chips: Sequence[ChipUsed] = ()) -> Compute:
-    """The compute of a capture; its steps hold all of the operators' time unless they are given."""
-    kernels = sum(row.ns for row in operators)
-    return replace(
-        NO_COMPUTE, operators=operators, steps=tuple(steps) or (step_compute(kernels=kernels),), chips=tuple(chips)
-    )
+def computing(*rows: object) -> tuple[object, ...]:
+    """These rows of compute, with a step whose kernels take all of the operators' time unless a step is given."""
+    if any(isinstance(row, StepCompute) for row in rows):
+        return rows
+    return (*rows, step_compute(kernels=sum(row.ns for row in rows if isinstance(row, OperatorCost))))
 
 
 def group_op(op: str = "all_reduce", ranks: Sequence[int] = (0, 1), **given: Any) -> GroupOp:
-    """One operation of one group, whose transfers nothing hides unless `hidden_ns` says so."""
+    """The row of one operation of one group, whose transfers are exposed unless `hidden_ns` says otherwise."""
     values: dict[str, Any] = {
         "group": "dp", "parallel": "dp", "parallel_source": "name", "members": tuple(ranks), "size": len(ranks),
         "library": None, "operations": 1, "rows": len(ranks), "split_rows": len(ranks), "unmatched": 0,
@@ -87,7 +85,7 @@ def group_op(op: str = "all_reduce", ranks: Sequence[int] = (0, 1), **given: Any
 
 
 def link(rank: int, peer: int, transport: str = "HCCS", **given: Any) -> LinkPair:
-    """Transfers of one rank over one link."""
+    """The row of one rank's transfers over one link."""
     values: dict[str, Any] = {
         "source": "tasks", "transfers": 18, "bytes": 18_000, "time_ns": 1_800, "gb_per_s": 10.0, "of_link": None,
         "ratio": 1.0, "compared": 18, "slower": 0, "excess_ns": 0, "p_value": 1.0, "same_host": True,
@@ -96,7 +94,7 @@ def link(rank: int, peer: int, transport: str = "HCCS", **given: Any) -> LinkPai
 
 
 def fit(share: float, total: int, **given: Any) -> LatencyFit:
-    """The fixed part of an operation's time."""
+    """The row of the fixed part of an operation's time."""
     values: dict[str, Any] = {
         "op": "all_reduce", "members": (0, 1), "groups": ("dp",), "operations": 32, "sizes": 3, "fixed_ns": total // 32,
         "peak_bus_gb_per_s": 100.0, "error": 0.0,
@@ -105,14 +103,14 @@ def fit(share: float, total: int, **given: Any) -> LatencyFit:
 
 
 def stall(excess: int, rank: int | None = 0, longest: int = 2_000_000) -> Stall:
-    """Transfers of one rank that stalled."""
+    """The row of stalled transfers of one rank."""
     return Stall(
         rank=rank, what="ROCE", counted=9, stalled=1, excess_ns=excess, longest_ns=longest, longest_at_ns=7
     )  # fmt: skip
 
 
 def beside_transfers(slowdown: float, loss: int, kind: Any = "compute") -> Contention:
-    """Kernels of one shape beside transfers and alone."""
+    """The row of kernels of one shape, beside transfers and alone."""
     return Contention(
         kind=kind, name="MatMul", detail="8,8", beside=9, alone=9, beside_median_ns=round(100 * slowdown),
         alone_median_ns=100, slowdown=slowdown, loss_ns=loss,
@@ -120,7 +118,7 @@ def beside_transfers(slowdown: float, loss: int, kind: Any = "compute") -> Conte
 
 
 def pipeline(*computes: int, bubbles: Sequence[int] = (), batches: int | None = 8, window: int = 1_000) -> Pipeline:
-    """A pipeline of stages of one rank each, that compute so long and wait so long."""
+    """A pipeline of stages of one rank each, with these times of compute and these bubbles."""
     waits = tuple(bubbles) or (0,) * len(computes)
     mean = sum(computes) / len(computes)
     depth = len(computes)
@@ -142,7 +140,7 @@ def balance(
     what: Any, over: float, correlation: float | None = 0.99, ranks: Sequence[int] = (0, 1, 2),
     *, late: int | None = None, each: float | None = None,
 ) -> Balance:  # fmt: skip
-    """Tokens of some ranks, of which the first has `over` more than the mean; over all steps it has `each` more."""
+    """The tokens of some ranks, of which the first has `over` more than the mean; over all steps it has `each` more."""
     return Balance(
         what=what, group="dp 0", ranks=tuple(ranks), source="shapes", steps=1, mean=100.0, least=90.0,
         least_rank=ranks[-1], most=100.0 * (1 + (over if each is None else each)), most_rank=ranks[0], imbalance=over,
@@ -150,11 +148,6 @@ def balance(
     )  # fmt: skip
 
 
-def talking(**parts: Any) -> Communication:
-    """Communication of two ranks, all of whose transfers are exposed, and what else a test gives."""
-    return Communication(**({"groups": (group_op(),)} | parts))
-
-
 def computed(split: StepSplit, ns: int) -> StepSplit:
-    """The split with another time of compute; what it computes less, it is free."""
+    """The split with another compute time; the difference is free time."""
     return replace(split, compute_ns=ns, free_ns=max(0, split.window_ns - ns - (split.exposed_comm_ns or 0)))

@@ -6,54 +6,54 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from tests.profiles.rules.given import Given
 from tests.profiles.rules.rows import balance, computed, only, pipeline, silent
 
-from hermes.model.measures import PeerWait, StepSplit
-from hermes.model.structure_measures import Balance, Pipeline, Structure
-from hermes.profiles.rules.parallelism import par001_uneven_stages as par001
-from hermes.profiles.rules.parallelism import par002_pipeline_waits as par002
-from hermes.profiles.rules.parallelism import par003_uneven_tokens as par003
-from hermes.profiles.rules.parallelism import par004_uneven_experts as par004
-from hermes.profiles.rules.parallelism import par005_few_micro_batches as par005
+from hermes.base.say import say
+from hermes.model.job import JobMeasures
+from hermes.model.step_measures import PeerWait, StepSplit
+from hermes.model.structure_measures import Balance, Pipeline
+from hermes.profiles.rules.parallelism.par001_pipeline_waits import few_micro_batches as par005
+from hermes.profiles.rules.parallelism.par001_pipeline_waits import measured_waits as par001
+from hermes.profiles.rules.parallelism.par003_uneven_load import uneven_expert_load as par004
+from hermes.profiles.rules.parallelism.par003_uneven_load import uneven_token_load as par003
 
-Make = Callable[..., Given]
+Make = Callable[..., JobMeasures]
 Split = Callable[..., StepSplit]
 Wait = Callable[..., PeerWait]
 
 
-def staged(measures: Make, split: Split, line: Pipeline) -> Given:
+def staged(measures: Make, split: Split, line: Pipeline) -> JobMeasures:
     ranks = [rank for stage in line.stages for rank in stage.ranks]
-    return replace(measures([split(rank, exposed=300) for rank in ranks]), structure=Structure(pipeline=line))
+    return measures([split(rank, exposed=300) for rank in ranks], line)
 
 
 def test_the_stage_that_computes_longest_is_blamed(measures: Make, split: Split) -> None:
-    finding = only(par001.uneven_stages, staged(measures, split, pipeline(400, 600)))
+    finding = only(par001.pipeline_waits, staged(measures, split, pipeline(400, 600)))
     assert (finding.cost_ns, finding.blames, finding.ranks) == (100, ("stage 1",), (1,))
     assert finding.replay == ("layers:0=1.25", "layers:1=0.8333")
 
 
 @pytest.mark.parametrize("computes", [(500, 500), (476, 524), (5, 15)])
 def test_stages_that_differ_by_little_are_no_finding(computes: tuple[int, int], measures: Make, split: Split) -> None:
-    assert silent(par001.uneven_stages, staged(measures, split, pipeline(*computes)))
+    assert silent(par001.pipeline_waits, staged(measures, split, pipeline(*computes)))
 
 
 def test_a_bubble_beyond_the_schedule_is_found(measures: Make, split: Split) -> None:
     # Two stages and nine micro-batches leave a tenth.
-    finding = only(par002.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(300, 200), batches=9)))
-    assert (finding.cost_ns, finding.ranks, finding.within) == (200, (0, 1), "COM001")
-    assert "30% of the step, where the schedule needs 10%" in finding.message
+    finding = only(par001.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(300, 200), batches=9)))
+    assert (finding.cost_ns, finding.ranks) == (200, (0, 1))
+    assert "30% of the step, of which the schedule needs 10%" in say(finding.message)
 
 
 def test_the_schedules_own_bubble_is_not_beyond_it(measures: Make, split: Split) -> None:
-    assert silent(par002.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(150, 150), batches=9)))
-    assert silent(par002.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(900, 900), batches=None)))
+    assert silent(par001.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(150, 150), batches=9)))
+    assert silent(par001.pipeline_waits, staged(measures, split, pipeline(500, 500, bubbles=(900, 900), batches=None)))
 
 
 def test_too_few_micro_batches_are_found_with_how_many_would_do(measures: Make, split: Split) -> None:
     finding = only(par005.few_micro_batches, staged(measures, split, pipeline(500, 500, bubbles=(250, 250), batches=3)))
     assert (finding.cost_ns, finding.gain.high_ns) == (250, 150)
-    assert finding.actions[0].title.startswith("Use 9 micro-batches")
+    assert say(finding.actions[0].title).startswith("Use 9 micro-batches")
 
 
 def test_a_schedule_whose_bubble_was_not_measured_as_large_is_no_finding(measures: Make, split: Split) -> None:
@@ -64,16 +64,16 @@ def test_a_schedule_whose_bubble_was_not_measured_as_large_is_no_finding(measure
 
 def uneven(
     measures: Make, split: Split, rows: Sequence[Balance], longer: int = 200, waits: Sequence[PeerWait] = ()
-) -> Given:
+) -> JobMeasures:
     own = computed(split(0), 600 + longer)
     others = [computed(split(rank, exposed=longer), 600) for rank in (1, 2)]
-    return replace(measures([own, *others], waits=waits), structure=Structure(balances=tuple(rows)))
+    return measures([own, *others], *waits, *rows)
 
 
 def test_the_rank_with_the_most_tokens_is_blamed(measures: Make, split: Split, wait: Wait) -> None:
     waits = [wait(1, 0, 200, collected=True)]
     finding = only(par003.uneven_tokens, uneven(measures, split, [balance("tokens", 0.3)], waits=waits))
-    assert (finding.cost_ns, finding.blames, finding.within) == (200, ("rank 0",), "COM002")
+    assert (finding.cost_ns, finding.blames, finding.apart) == (200, ("rank 0",), False)
     assert finding.replay == ("compute:0=0.75",)
 
 
@@ -100,7 +100,7 @@ def test_ranks_that_have_more_in_turn_lose_what_the_longest_takes_beyond_the_mea
     given = uneven(measures, split, [row], longer=0, waits=waits)
     finding = only(par003.uneven_tokens, given)
     assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns, finding.blames) == (200, 0, 200, ())
-    assert finding.message.startswith(f"In turn each rank has 50% more {what}")
+    assert say(finding.message).startswith(f"In turn each rank has 50% more {what}")
     # No more than they wait for each other, and nothing where they do not.
     short = [replace(one, total_ns=75, longest_ns=75) for one in waits]
     assert only(par003.uneven_tokens, uneven(measures, split, [row], longer=0, waits=short)).cost_ns == 150
@@ -110,11 +110,11 @@ def test_ranks_that_have_more_in_turn_lose_what_the_longest_takes_beyond_the_mea
 def test_without_a_device_the_rank_with_the_most_tokens_costs_what_even_work_would_win(
     measures: Make, blind: Split, wait: Wait
 ) -> None:
-    given = measures([blind(rank) for rank in range(3)], waits=[wait(rank, 0, 300, collected=True) for rank in (1, 2)])
-    row = balance("tokens", 0.5, late=150)
-    finding = only(par003.uneven_tokens, replace(given, structure=Structure(balances=(row,))))
+    waits = [wait(rank, 0, 300, collected=True) for rank in (1, 2)]
+    given = measures([blind(rank) for rank in range(3)], *waits, balance("tokens", 0.5, late=150))
+    finding = only(par003.uneven_tokens, given)
     assert (finding.cost_ns, finding.blames) == (150, ("rank 0",))
-    assert finding.message.startswith("Rank 0 has 50% more tokens")
+    assert say(finding.message).startswith("Rank 0 has 50% more tokens")
 
 
 def test_one_rank_with_more_operations_may_have_work_of_its_own(measures: Make, split: Split, wait: Wait) -> None:
@@ -124,7 +124,7 @@ def test_one_rank_with_more_operations_may_have_work_of_its_own(measures: Make, 
 
 def test_the_rank_with_the_busiest_experts_is_blamed(measures: Make, split: Split) -> None:
     finding = only(par004.uneven_experts, uneven(measures, split, [balance("expert tokens", 0.5)]))
-    assert (finding.cost_ns, finding.blames, finding.within) == (200, ("rank 0",), "")
+    assert (finding.cost_ns, finding.blames, finding.apart) == (200, ("rank 0",), True)
 
 
 @pytest.mark.parametrize("row", [balance("expert tokens", 0.2), balance("tokens", 0.5)])

@@ -7,21 +7,24 @@ from dataclasses import fields, replace
 import pytest
 
 from hermes.base.say import say
-from hermes.model.compute_measures import Losses, OperatorCost
+from hermes.model.compute_measures import ChipUsed, Losses, OperatorCost
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.job import Job
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime
-from hermes.model.measures import StepSplit
+from hermes.model.plan import NoiseFloor
 from hermes.model.report import Verdict
 from hermes.model.service_measures import Requests
+from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.tree.attainable import Attainable
-from hermes.profiles.tree.job import job_tree
-from hermes.profiles.tree.kinds import Kinds
-from hermes.profiles.tree.room import within
-from hermes.profiles.tree.verdict import Grounds, verdict
+from hermes.profiles.advise.gain_bound import GainBound
+from hermes.profiles.advise.gain_ranges import CostCertainty, with_ranges
+from hermes.profiles.tree.attainable_gain import AttainableGain
+from hermes.profiles.tree.finding_cost_bound import bound_finding
+from hermes.profiles.tree.leaf_kinds import LeafKinds
+from hermes.profiles.tree.leaves_of_job import job_tree
+from hermes.profiles.tree.verdict import VerdictGrounds, verdict
 
 MS = 1_000_000
 
@@ -52,8 +55,8 @@ def step(ms: float, *, rank: int = 0, device: bool = True, kind: str = "device")
     )  # fmt: skip
 
 
-def kinds_of(*rows: LeafTime, operators: tuple[OperatorCost, ...] = ()) -> Kinds:
-    return Kinds.of(job_tree(rows, Attainable(operators, 0.8)))
+def kinds_of(*rows: LeafTime, operators: tuple[OperatorCost, ...] = ()) -> LeafKinds:
+    return LeafKinds.of(job_tree(rows, AttainableGain(operators, 0.8)))
 
 
 def judged(
@@ -63,7 +66,7 @@ def judged(
     ranks = sorted({one.rank for one in rows})
     whole = sum(one.total_ns for one in rows) // max(len(ranks), 1)
     return verdict(
-        Grounds(
+        VerdictGrounds(
             steps=JobSteps(splits if splits is not None else (step(whole / MS, rank=rank) for rank in ranks)),
             times=rows, kinds=kinds_of(*rows, operators=operators).counting(problems, whole), problems=problems,
             expected=expected, noise=noise,
@@ -121,6 +124,37 @@ def test_a_wait_is_told_as_what_the_awaited_rank_did() -> None:
     assert "not recorded, before all_to_all on rank 1 in sparse" in sentence(found)
 
 
+def test_a_rank_that_is_late_in_everything_is_the_headline_and_none_of_its_leaves() -> None:
+    late = [Leaf.MATRIX_PRODUCT, Leaf.ATTENTION, Leaf.CONVOLUTION]
+    found = judged(
+        *(row(leaf, 10) for leaf in late), row(Leaf.WAIT, 30, awaited=1), row(Leaf.DISPATCH, 7),
+        *(row(leaf, 20, place="main.py:75 `forward`", rank=1) for leaf in late), row(Leaf.DISPATCH, 7, rank=1),
+    )  # fmt: skip
+    assert (found.leaf, found.rank, found.awaited) == (Leaf.WAIT, 1, 1)
+    assert "22% of each step (15.0 ms): waiting for rank 1 in main.py:75 `forward`" in sentence(found)
+    # Where one kind of leaf makes most of it, that one says more.
+    one = judged(
+        row(Leaf.MATRIX_PRODUCT, 10), row(Leaf.WAIT, 30, awaited=1), row(Leaf.CONVOLUTION, 10),
+        row(Leaf.MATRIX_PRODUCT, 35, rank=1), row(Leaf.CONVOLUTION, 15, rank=1),
+    )  # fmt: skip
+    assert (one.leaf, one.rank) == (Leaf.MATRIX_PRODUCT, 1)
+
+
+def test_products_of_float32_could_take_the_type_that_a_setting_gives_them() -> None:
+    rates = {"fp32": 19.5e12, "tf32": 156e12, "bf16": 312e12}
+    chip = ChipUsed(
+        ranks=(0,), recorded="A", chip="A", told_by="name", matrix=rates, bandwidth=2e12, cores=None, mhz=None,
+        sources={},
+    )  # fmt: skip
+    full = replace(operator("aten::mm", 1, 0.9), chip="A", precision="fp32", flops=19.5e9, bytes=1_000)
+    assert AttainableGain((full,), 0.8)(Leaf.MATRIX_PRODUCT, "aten::mm", 1_000) == 0
+    assert AttainableGain((full,), 0.8, (chip,))(Leaf.MATRIX_PRODUCT, "aten::mm", 1_000) == 875
+    # Tensors of 16 bits are another matter, and so is a product that waits for its bytes in any type.
+    old = replace(chip, matrix={"fp32": 15.7e12, "fp16": 125e12})
+    assert AttainableGain((full,), 0.8, (old,))(Leaf.MATRIX_PRODUCT, "aten::mm", 1_000) == 0
+    assert AttainableGain((replace(full, bytes=10**10),), 0.8, (chip,))(Leaf.MATRIX_PRODUCT, "aten::mm", 1_000) == 0
+
+
 def test_work_for_which_the_others_wait_can_be_won_whatever_its_roof() -> None:
     found = judged(
         row(Leaf.MATRIX_PRODUCT, 40), row(Leaf.WAIT, 60, awaited=1), row(Leaf.MATRIX_PRODUCT, 100, rank=1, held=60)
@@ -163,15 +197,15 @@ def test_products_far_below_their_roof_are_the_answer() -> None:
 
 def test_small_products_are_not_held_against_a_roof_that_they_cannot_reach() -> None:
     small = replace(operator("aten::mm", 80, 0.05), median_ns=8_000)
-    assert Attainable((small,), 0.8)(Leaf.MATRIX_PRODUCT, "aten::mm", 1_000) == pytest.approx(62, abs=2)
+    assert AttainableGain((small,), 0.8)(Leaf.MATRIX_PRODUCT, "aten::mm", 1_000) == pytest.approx(62, abs=2)
 
 
 def test_a_busy_pipe_does_not_hide_that_a_product_is_far_below_its_roof() -> None:
     losses = replace(operator("Conv2D", 80, 0.01).losses, pipe_ns=0)
     bound = replace(operator("Conv2D", 80, 0.01), losses=losses)
-    assert Attainable((bound,), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 99
+    assert AttainableGain((bound,), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 99
     for share in (None, 0.5):
-        assert Attainable((replace(bound, roof_share=share),), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 0
+        assert AttainableGain((replace(bound, roof_share=share),), 0.8)(Leaf.CONVOLUTION, "Conv2D", 100) == 0
 
 
 def test_an_unknown_roof_hides_no_loss_of_a_tenth_and_comes_before_smaller_ones() -> None:
@@ -239,7 +273,7 @@ def test_the_rank_that_the_others_wait_for_is_said_beside_a_leaf_of_all_ranks() 
 
 
 def test_without_a_stack_of_python_the_verdict_says_how_to_see_the_line() -> None:
-    hint = "No Python stack was recorded: record stacks to see the line"
+    hint = "No Python stack was recorded: record stacks to see the line of code"
     assert hint in sentence(judged(row(Leaf.SYNCHRONISATION, 60, "cudaStreamSynchronize"), row(Leaf.NORM, 40)))
     told = row(Leaf.SYNCHRONISATION, 60, "cudaStreamSynchronize", "train.py:3 `f`")
     assert hint not in sentence(judged(told, row(Leaf.NORM, 40)))
@@ -251,11 +285,13 @@ def test_of_a_service_alone_the_verdict_says_where_its_requests_spend_their_time
 
     def of(row: Requests | None) -> str:
         requests = (row,) if row else ()
-        return say(verdict(Grounds(steps=JobSteps(()), times=(), kinds=Kinds.of(()), requests=requests)).message)
+        return say(
+            verdict(VerdictGrounds(steps=JobSteps(()), times=(), kinds=LeafKinds.of(()), requests=requests)).message
+        )
 
-    assert of(replace(told, queue_share=0.6)).endswith("60% of their time is waiting in queues")
+    assert of(replace(told, queue_share=0.6)).endswith("60% of the time of requests is waiting in queues")
     assert of(replace(told, queue_share=0.1)) == (
-        "Requests take 2.00 s in the median: 25% until the first token, 10% of their time in queues"
+        "Requests take 2.00 s in the median: 25% until the first token, 10% of this time in queues"
     )
     assert "cannot be said" in of(None)
 
@@ -268,7 +304,7 @@ def test_a_finding_stands_for_all_that_can_be_won_of_the_leaf_it_explains() -> N
     assert kinds.claim(small, step_ns) == 0.01  # it costs too little to explain the leaf
     assert kinds.claim(finding(Fault.SHORT_KERNELS, 25), step_ns) == 0.3
     assert kinds.claim(finding(Fault.UNFUSED_LAYERS, 60), step_ns) == 0.2  # never more than its leaves
-    assert kinds.claim(finding(Fault.FRAGMENTATION, 7), step_ns) == 0.07  # a risk stands for its own gain
+    assert kinds.claim(finding(Fault.LOW_CLOCK, 7), step_ns) == 0.07  # a risk stands for its own gain
 
 
 def test_a_finding_about_other_ranks_does_not_explain_the_leaf_of_one() -> None:
@@ -286,15 +322,65 @@ def test_a_finding_about_other_ranks_does_not_explain_the_leaf_of_one() -> None:
 def test_no_finding_costs_more_than_its_ranks_spend_in_its_leaves() -> None:
     spent = {0: {Leaf.DISPATCH: 9 * MS, Leaf.NORM: MS}, 1: {Leaf.DISPATCH: 4 * MS}}
     job = Job(steps=JobSteps(()), spent=spent)
-    cut = within(job, finding(Fault.SHORT_KERNELS, 40, ranks=(0, 1)))
+    cut = bound_finding(job, finding(Fault.SHORT_KERNELS, 40, ranks=(0, 1)))
     assert (cut.cost_ns, cut.gain.high_ns, cut.gain.low_ns) == (9 * MS, 9 * MS, 9 * MS)
-    assert within(job, finding(Fault.SHORT_KERNELS, 40, ranks=(1,))).cost_ns == 4 * MS
+    assert bound_finding(job, finding(Fault.SHORT_KERNELS, 40, ranks=(1,))).cost_ns == 4 * MS
     for whole in (
         finding(Fault.STRAGGLER, 40),
         finding(Fault.GROWING_MEMORY, 40),
         finding(Fault.DISPATCH, 40, ranks=(7,)),
     ):
-        assert within(job, whole) == whole
+        assert bound_finding(job, whole) == whole
+
+
+def test_no_range_of_a_gain_exceeds_the_leaves_and_shares_are_of_the_step_of_the_tree() -> None:
+    spent = {0: {Leaf.DISPATCH: 8 * MS, Leaf.NORM: 2 * MS}}
+    job = Job(steps=JobSteps(()), spent=spent, lengths={0: 10 * MS})
+    one = replace(finding(Fault.SHORT_KERNELS, 7), replay=("launch:graph",))
+    cut = bound_finding(job, one)
+    assert (cut.cost_ns, cut.share, cut.room_ns) == (7 * MS, 0.7, 8 * MS)
+    floor = NoiseFloor(ns=0, step_ns=10 * MS, spread_ns=None, of="steps", unexplained_ns=None, least_ns=0)
+    known = CostCertainty(floor=floor, room=GainBound(step_ns=10 * MS, host_ns=10 * MS))
+    (free,) = with_ranges([one], known)
+    (told,) = with_ranges([cut], known)
+    # The leaves of other steps differ, too: by a twentieth.
+    assert free.gain.high_ns > 8.4 * MS >= told.gain.high_ns
+    # Several findings of one leaf have that leaf once.
+    assert known.held_ns(20 * MS, [cut, cut]) == 8.4 * MS
+    assert known.held_ns(20 * MS, [cut, replace(cut, about=Leaf.NORM)]) == 16.8 * MS
+    assert known.held_ns(20 * MS, [one, cut]) == 20 * MS
+
+
+def test_a_cure_on_several_ranks_gives_back_their_waits_for_each_other_too() -> None:
+    spent = {rank: {Leaf.DISPATCH: 8 * MS, Leaf.WAIT: 3 * MS} for rank in (0, 1)}
+    job = Job(steps=JobSteps(()), spent=spent, lengths={0: 20 * MS, 1: 20 * MS})
+    assert bound_finding(job, finding(Fault.SHORT_KERNELS, 7, ranks=(0, 1))).room_ns == 11 * MS
+    assert bound_finding(job, finding(Fault.SHORT_KERNELS, 7, ranks=(1,))).room_ns == 8 * MS
+
+
+def test_what_can_be_won_of_work_is_told_by_the_upper_end_of_its_cure() -> None:
+    one = replace(
+        finding(Fault.UNFUSED_OPTIMIZER, 40),
+        gain=Gain(low_ns=20 * MS, high_ns=30 * MS, method="m"),
+    )
+    kinds = kinds_of(row(Leaf.OPTIMIZER, 40), row(Leaf.NORM, 60)).counting([one], 100 * MS)
+    (kind,) = (kind for kind in kinds.every if kind.leaf is Leaf.OPTIMIZER)
+    assert (kind.curable, kind.most) == (0.25, 0.3)
+
+
+@pytest.mark.parametrize(("mine", "other", "told"), [(50, 90, 1), (86, 90, 0)])
+def test_the_rank_is_the_one_with_most_of_the_leaf_and_of_alike_ones_the_slowest(
+    mine: float, other: float, told: int
+) -> None:
+    rows = [
+        row(Leaf.NOT_RECORDED, mine), row(Leaf.NORM, 101 - mine),
+        row(Leaf.NOT_RECORDED, other, rank=1), row(Leaf.NORM, 100 - other, rank=1),
+    ]  # fmt: skip
+    tree = job_tree(rows, lambda leaf, _what, ns: ns if leaf is Leaf.NOT_RECORDED else None)
+    found = verdict(
+        VerdictGrounds(steps=JobSteps((step(101), step(100, rank=1))), times=rows, kinds=LeafKinds.of(tree))
+    )
+    assert (found.leaf, found.rank) == (Leaf.NOT_RECORDED, told)
 
 
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)

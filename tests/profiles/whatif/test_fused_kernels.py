@@ -9,16 +9,16 @@ import polars as pl
 import pytest
 from tests.shared_jobs import Jobs
 
-from hermes.profiles.measure.path.equations import joined
+from hermes.profiles.measure.path.build_event_graph import joined
 from hermes.profiles.measure.path.event_graph import EventGraph, starts
 from hermes.profiles.measure.path.fused_meetings import fused_meetings
 from hermes.profiles.measure.path.graph import build
-from hermes.profiles.measure.path.rank_nodes import Done, Part
+from hermes.profiles.measure.path.rank_nodes import RankDone, RankPart
 from hermes.profiles.pipeline.analyze import outlined
-from hermes.profiles.pipeline.whatif import step_of
+from hermes.profiles.pipeline.load_replay_step import step_of
 from hermes.profiles.whatif.changes import parse
-from hermes.profiles.whatif.job import JobStep
 from hermes.profiles.whatif.replay import predict
+from hermes.profiles.whatif.step_event_graph import JobStep
 from hermes_testing import Fault, Job
 
 TP = {"tp": {0: (0, 1), 1: (0, 1)}}
@@ -50,13 +50,13 @@ def graph_of(*ranks: pl.DataFrame) -> EventGraph:
             "dst_kernel": number}  # fmt: skip
     met = fused_meetings(dict(enumerate(ranks)), TP, {})
     parts = [
-        Part(
+        RankPart(
             rank=rank,
             graph=build("ascend", rows, *(pl.DataFrame(schema=columns) for columns in (comm, host, flow))),
             arrivals={},
             start_ns=0,
             end_ns=9 * _UNIT,
-            done=(Done(step=1, host_ns=None),),
+            done=(RankDone(step=1, host_ns=None),),
             fused=frozenset(one[rank] for one in met if rank in one),
         )
         for rank, rows in enumerate(ranks)

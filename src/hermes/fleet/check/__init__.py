@@ -1,1 +1,1 @@
-"""Is a node as fast as the others, as its chip, and as it was? Measured between jobs, and kept."""
+"""Node checks: compare a node with other nodes, with the peak of its chip, and with its own past."""

@@ -1,6 +1,7 @@
-"""Run by a Python with torch: matrix products, copies and all-reduce on its devices, else all-reduce between processes.
+"""A script for a Python with torch: measures matrix products, copies and all-reduce on this node's devices.
 
-A program of its own that imports nothing of Hermes: `python -I device_work.py OUT`. Each line of OUT is JSON.
+The script is a program of its own and imports nothing of Hermes: `python -I device_work.py OUT`. Each line of OUT is
+JSON.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 SIDE = 8192
-"""Of the matrix product. Published rates of square products of 16-bit floats are highest from here on."""
+"""Side of the square matrices that are multiplied. Published rates for 16-bit floats are highest from this size on."""
 COPIED = 256 << 20
 REDUCED = 64 << 20
 TRIES = 5
@@ -27,7 +28,7 @@ PATIENCE_S = 240
 
 
 def best(work: Callable[[], object], wait: Callable[[], object]) -> float:
-    """Seconds of the fastest of a few, after two that warm up."""
+    """Seconds of the fastest of a few calls of `work`, after two calls that warm up."""
     for _ in range(2):
         work()
     wait()
@@ -41,7 +42,7 @@ def best(work: Callable[[], object], wait: Callable[[], object]) -> float:
 
 
 def backend(torch: Any) -> tuple[Any, str, str]:
-    """The module of the devices, their name for torch, and what their collectives are called."""
+    """The torch module of the devices, their torch name, and the name of their collectives' backend."""
     if hasattr(torch, "npu") and torch.npu.is_available():
         return torch.npu, "npu", "hccl"
     if torch.cuda.is_available():
@@ -50,7 +51,7 @@ def backend(torch: Any) -> tuple[Any, str, str]:
 
 
 def of_device(torch: Any, module: Any, kind: str, index: int, say: Callable[..., None]) -> None:
-    """One device alone."""
+    """Measure one device while the other devices are idle, and report its readings by `say`."""
     device = torch.device(kind, index)
     about = {"part": str(index), "chip": str(module.get_device_name(index))}
 
@@ -68,7 +69,7 @@ def of_device(torch: Any, module: Any, kind: str, index: int, say: Callable[...,
 
 
 def reduced(torch: Any, module: Any, kind: str, index: int, group: Any, size: int) -> float:
-    """Bytes a second of an all-reduce, as its bus would have to carry them: 2 (n - 1) / n times the size."""
+    """Bus bandwidth of an all-reduce in bytes a second: 2 (n - 1) / n times the size, over the time."""
     where = torch.device(kind, index) if module else torch.device("cpu")
     data = torch.ones(REDUCED // 4, device=where)
     wait = (lambda: module.synchronize(where)) if module else (lambda: None)
@@ -76,8 +77,9 @@ def reduced(torch: Any, module: Any, kind: str, index: int, group: Any, size: in
     return 2.0 * (size - 1) / size * REDUCED / seconds
 
 
-def inside(torch: Any, out: str, size: int) -> None:
-    """All-reduce over the devices of this node, or over two processes where there is none: one process each."""
+def all_reduce_inside_node(torch: Any, out: str, size: int) -> None:
+    """Measure the all-reduce between this node's devices, or between two processes without devices: one process
+    each."""
     with tempfile.TemporaryDirectory(prefix="hermes-check-") as folder:
         words = [sys.executable, "-I", __file__, out, f"{folder}/meet", str(size)]
         running = [subprocess.Popen([*words, str(rank)], stdin=subprocess.DEVNULL) for rank in range(size)]
@@ -90,7 +92,7 @@ def inside(torch: Any, out: str, size: int) -> None:
 
 
 def one_of(torch: Any, meet: str, size: int, rank: int, say: Callable[..., None]) -> None:
-    """One process of `inside`."""
+    """The work of one of the processes that `all_reduce_inside_node` starts."""
     module, kind, name = backend(torch)
     if module:
         module.set_device(rank)
@@ -102,9 +104,11 @@ def one_of(torch: Any, meet: str, size: int, rank: int, say: Callable[..., None]
 
 
 def pairs(torch: Any, say: Callable[..., None]) -> None:
-    """All-reduce between this node and others, two at a time: all meet as RANK, WORLD_SIZE and MASTER_ADDR say.
+    """Measure the all-reduce between this node and other nodes in pairs; RANK, WORLD_SIZE and MASTER_ADDR say where all
+    meet.
 
-    In round r of the tournament each node has one partner; log2 of the nodes many rounds give each node that many.
+    In each round of a tournament, a node has one partner. There are log2(nodes) rounds, so each node has that many
+    partners.
     """
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     module, kind, name = backend(torch)
@@ -115,7 +119,7 @@ def pairs(torch: Any, say: Callable[..., None]) -> None:
     torch.distributed.all_gather_object(names, os.environ.get("HERMES_CHECK_NODE", str(rank)))
     for round_ in rounds(size):
         for pair in round_:
-            # Everybody makes every group, in the same order; only its members use it.
+            # Every process makes every group, in the same order; only a group's members use it.
             group = torch.distributed.new_group(list(pair))
             if rank in pair:
                 value = reduced(torch, module, kind, 0, group, 2)
@@ -125,7 +129,7 @@ def pairs(torch: Any, say: Callable[..., None]) -> None:
 
 
 def rounds(size: int) -> list[list[tuple[int, int]]]:
-    """Pairs by rounds, each node at most once in one: the circle method, of which log2 of the nodes many are played."""
+    """Pairs of nodes by round (circle method). A node is in one pair a round; there are log2(nodes) rounds."""
     players = list(range(size)) + ([-1] if size % 2 else [])
     found = []
     for _ in range(max((size - 1).bit_length(), 1)):
@@ -137,13 +141,13 @@ def rounds(size: int) -> list[list[tuple[int, int]]]:
 
 
 def main(arguments: list[str]) -> int:
-    """What is asked for; 3 where there is no torch."""
+    """Run the requested measurement; returns the exit code, 3 if torch is not installed."""
     try:
         import torch
     except ImportError:
         return NO_TORCH
     with contextlib.suppress(ImportError):
-        # It adds torch.npu.
+        # This import adds torch.npu.
         import_module("torch_npu")
     out = arguments[0]
 
@@ -158,7 +162,7 @@ def main(arguments: list[str]) -> int:
     count = module.device_count() if module else 0
     for index in range(count):
         of_device(torch, module, kind, index, say)
-    inside(torch, out, max(count, 2)) if count != 1 else None
+    all_reduce_inside_node(torch, out, max(count, 2)) if count != 1 else None
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and os.environ.get("MASTER_ADDR"):
         pairs(torch, say)
     return 0

@@ -1,4 +1,4 @@
-"""What a check says, as a document: which node stands out, and what was measured."""
+"""The document of a node check: the nodes that stand out, then every reading."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from hermes.base.errors import Diagnostic
 from hermes.fleet.check import messages
-from hermes.fleet.check.judge import LEAST_BEFORE, LEAST_NODES, Slow, judge, latest
-from hermes.fleet.check.reading import FLOPS, UNITS, Check, Reading
-from hermes.knowledge.chips import chip_of
+from hermes.fleet.check.compare_nodes import LEAST_BEFORE, LEAST_NODES, SlowNode, latest, slow_nodes
+from hermes.fleet.check.node_reading import FLOPS, UNITS, Check, Reading
 from hermes.knowledge.confidence import confidence
-from hermes.model.document import Column, Document, Source, Table
+from hermes.knowledge.identify_chip import chip_of
+from hermes.model.document import Column, Document, DocumentInput, Table
 from hermes.model.finding import Action, Evidence, Finding
 from hermes.model.leaf import Risk
 
@@ -20,8 +20,8 @@ SCHEMA = "hermes.fleet-check/1"
 
 
 def document(folder: Path, readings: Sequence[Reading], notes: Sequence[Diagnostic], node: str = "") -> Document:
-    """Of all nodes, or of one alone. `facts` say whether anything could be compared, and which nodes stand out."""
-    found = [one for one in judge(readings) if not node or one.node == node]
+    """The document of all nodes or of one. `facts` say whether readings were compared, and which nodes stand out."""
+    found = [one for one in slow_nodes(readings) if not node or one.node == node]
     names = list(dict.fromkeys(one.node for one in found))
     now = latest(readings)
     nodes = {one.node for one in now}
@@ -33,14 +33,15 @@ def document(folder: Path, readings: Sequence[Reading], notes: Sequence[Diagnost
     else:
         answer = messages.too_few(least=LEAST_NODES)
     return Document(
-        schema=SCHEMA, inputs=(Source(path=str(folder), role="history", facts={"nodes": len(nodes)}),), answer=answer,
+        schema=SCHEMA, inputs=(DocumentInput(path=str(folder), role="history", facts={"nodes": len(nodes)}),),
+        answer=answer,
         coverage=tuple(notes), findings=tuple(map(_finding, found)), facts={"compared": compared, "slow": names},
         parts=(_table([one for one in now if not node or one.node == node]),),
     )  # fmt: skip
 
 
 def _compared(readings: Sequence[Reading], now: Sequence[Reading]) -> bool:
-    """Whether there are nodes enough, a chip that is known, or a past."""
+    """Whether there are enough nodes, a known chip, or a long enough past to compare with."""
     if len({one.node for one in now}) >= LEAST_NODES:
         return True
     if any(one.check in (Check.DEVICE_MATRIX, Check.DEVICE_MEMORY) and chip_of(one.chip) for one in now):
@@ -50,7 +51,7 @@ def _compared(readings: Sequence[Reading], now: Sequence[Reading]) -> bool:
     )
 
 
-def _finding(one: Slow) -> Finding:
+def _finding(one: SlowNode) -> Finding:
     day = None if one.since_ns is None else datetime.fromtimestamp(one.since_ns // 10**9, timezone.utc).isoformat()
     return Finding(
         code=one.check.value, about=Risk.SLOWER, confidence=confidence("fleet.check"),

@@ -1,4 +1,4 @@
-"""The history of checks: a folder of Parquet files, one a node and check, which others may have written."""
+"""The history of node checks: a folder with one untrusted Parquet file per node and check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 from hermes.base.errors import Diagnostic, HermesError
 from hermes.base.write_atomic import write_atomic
 from hermes.fleet.check import messages
-from hermes.fleet.check.reading import Check, Reading
+from hermes.fleet.check.node_reading import Check, Reading
 
 _SCHEMA = {"node": pl.String, "at_ns": pl.Int64, "check": pl.String, "value": pl.Float64, "part": pl.String,
            "chip": pl.String}  # fmt: skip
@@ -22,7 +22,8 @@ _KNOWN = {check.value for check in Check}
 
 
 def write(folder: Path, readings: Sequence[Reading]) -> Path:
-    """Add one check of one node; the file appears whole. Raises `HermesError` where the folder cannot be written."""
+    """Add one check of one node; the file appears only when complete. Raises `HermesError` for a folder that is not
+    writable."""
     first = readings[0]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", first.node).strip(".-")[:60] or "node"
     path = folder / f"{name}-{first.at_ns}.parquet"
@@ -40,7 +41,7 @@ def write(folder: Path, readings: Sequence[Reading]) -> Path:
 
 
 def read(folder: Path) -> tuple[list[Reading], list[Diagnostic]]:
-    """All readings, oldest first, and what could not be read: a bad file costs its own rows."""
+    """All readings, oldest first, and notes on unreadable files: a bad file costs only its own rows."""
     found: list[Reading] = []
     notes = []
     for path in sorted(folder.glob("*.parquet"))[:_MOST_FILES]:

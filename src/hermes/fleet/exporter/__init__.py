@@ -1,1 +1,1 @@
-"""What one host tells of its jobs, of itself and of its devices, for Prometheus and OpenTelemetry."""
+"""The metrics exporter of one host: its jobs, the host itself and its devices, for Prometheus and OpenTelemetry."""

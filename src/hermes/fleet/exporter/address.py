@@ -1,4 +1,4 @@
-"""Where the exporter listens, and what it asks of those who come from another host."""
+"""The exporter's listen address, and its TLS settings for clients on other hosts."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ DEFAULT = "127.0.0.1:8656"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """An address of this host, by number, and a port; 0 is any free one."""
+    """An address of this host, as a number, and a port; port 0 means any free port."""
 
     host: str
     port: int
 
     @property
     def loopback(self) -> bool:
-        """Whether nobody else than this host reaches it."""
+        """Whether only this host can reach the address."""
         return ip_address(self.host).is_loopback
 
     @property
     def names(self) -> frozenset[str]:
-        """How a client on this host calls it."""
+        """The names by which a client on this host reaches the address."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return frozenset({host, "localhost", "127.0.0.1", "[::1]"})
 
 
 def read_address(text: str) -> Address:
-    """`HOST:PORT`, where the host is a number such as `10.0.0.5`, `0.0.0.0` or `[::1]`. Raises `InputError`."""
+    """The address in `HOST:PORT`, where the host is a number such as `10.0.0.5`, `0.0.0.0` or `[::1]`. Raises
+    `InputError`."""
     host, _, port = text.rpartition(":")
     host = {"localhost": "127.0.0.1"}.get(host, host.removeprefix("[").removesuffix("]"))
     try:
@@ -46,7 +47,8 @@ def read_address(text: str) -> Address:
 
 
 class Tls:
-    """Certificate and key of this host, and the authority whose clients may ask; read anew when a file is replaced."""
+    """Certificate and key of this host, and the authority that signs clients' certificates; replaced files are read
+    again."""
 
     def __init__(self, certificate: Path, key: Path, client_authority: Path) -> None:
         """Raises `InputError` for files that cannot be used."""
@@ -55,7 +57,7 @@ class Tls:
         self._context = self._made()
 
     def context(self) -> ssl.SSLContext:
-        """What the next connection is made with; while a new file cannot be used, what was there before."""
+        """The TLS context of the next connection; the previous one while a replaced file cannot be used."""
         try:
             if self._stamp() != self._stamps:
                 self._context = self._made()
@@ -83,7 +85,7 @@ class Tls:
 
 
 def tls(listens: Address, certificate: Path | None, key: Path | None, client_authority: Path | None) -> Tls | None:
-    """What connections are encrypted with. Raises `InputError` where others could ask unseen, or files are missing."""
+    """The TLS settings. Raises `InputError` if other hosts could connect without TLS, or if files are missing."""
     if certificate is None and key is None and client_authority is None:
         if listens.loopback:
             return None

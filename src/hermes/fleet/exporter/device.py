@@ -1,4 +1,4 @@
-"""One device, as its vendor's tool reports it."""
+"""Defines the values of one device, as its vendor's tool reports them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class Device:
-    """What a tool says of one device; None and absent keys where it says nothing. Errors are counts by their kind."""
+    """The values that a tool reports for one device; None or an absent key means not reported. Errors are counts by
+    kind."""
 
     maker: str
     index: str

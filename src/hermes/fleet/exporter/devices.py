@@ -1,4 +1,4 @@
-"""Numbers of the devices, from their makers' tools where these are installed; a tool's text is read as a stranger's."""
+"""Metrics of devices, from the vendors' tools that are installed. The tools' output is parsed as untrusted text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 
-from hermes.fleet.exporter import families
+from hermes.fleet.exporter import metric_families
 from hermes.fleet.exporter.device import Device
-from hermes.fleet.exporter.device_text import npu_details, npu_table, nvidia_links, nvidia_table, rocm
-from hermes.fleet.exporter.kernel import Rows
-from hermes.model.metric import Family, Measured
+from hermes.fleet.exporter.linux_kernel_files import Rows
+from hermes.fleet.exporter.parse_device_tools import npu_details, npu_table, nvidia_links, nvidia_table, rocm
+from hermes.model.metric import MetricFamily, MetricSample
 
 _PATIENCE_S = 30.0
 _LARGEST = 1 << 20
@@ -18,11 +18,11 @@ _MOST_DEVICES = 64
 
 
 Run = Callable[[Sequence[str]], str]
-"""Runs a tool, and gives what it prints; empty where it fails."""
+"""A function that runs a tool and returns the tool's output; empty after a failure."""
 
 
 def run(command: Sequence[str]) -> str:
-    """What a tool of this machine prints; empty where it is not installed, fails or hangs."""
+    """The output of a vendor's tool; empty if it is not installed, fails, or does not end in time."""
     program = shutil.which(command[0])
     if program is None:
         return ""
@@ -37,7 +37,8 @@ def run(command: Sequence[str]) -> str:
 
 
 def devices(tool: Run, *, details: bool) -> list[Device]:
-    """All devices that the tools know. Counters of errors only with `details`: some tools ask each device for them."""
+    """All devices that the tools know. Error counters are read only with `details`: some tools need a call for each
+    device."""
     found = [*_npu(tool, details=details), *_nvidia(tool, details=details), *rocm(_of("amd"), tool(_ROCM))]
     return found[:_MOST_DEVICES]
 
@@ -75,25 +76,25 @@ def _nvidia(tool: Run, *, details: bool) -> list[Device]:
     return found
 
 
-def measured(found: Iterable[Device]) -> list[Measured]:
-    """What is told of the devices, by family."""
-    rows: dict[Family, Rows] = {}
+def measured(found: Iterable[Device]) -> list[MetricSample]:
+    """The samples of all devices, by metric family."""
+    rows: dict[MetricFamily, Rows] = {}
 
-    def add(family: Family, labels: tuple[str, ...], value: float | None) -> None:
+    def add(family: MetricFamily, labels: tuple[str, ...], value: float | None) -> None:
         if value is not None:
             rows.setdefault(family, []).append((labels, float(value)))
 
     for one in found:
         labels = (one.maker, one.index)
-        add(families.DEVICE, (*labels, one.model), 1.0)
-        add(families.BUSY, labels, one.busy)
-        add(families.DEVICE_MEMORY, (*labels, "used"), one.used_bytes)
-        add(families.DEVICE_MEMORY, (*labels, "total"), one.total_bytes)
-        add(families.POWER, labels, one.watts)
-        add(families.TEMPERATURE, labels, one.celsius)
-        add(families.CLOCK, labels, one.hertz)
-        add(families.HEALTHY, labels, None if one.healthy is None else float(one.healthy))
-        for family, counts in ((families.ECC_ERRORS, one.ecc), (families.LINK_ERRORS, one.links)):
+        add(metric_families.DEVICE, (*labels, one.model), 1.0)
+        add(metric_families.BUSY, labels, one.busy)
+        add(metric_families.DEVICE_MEMORY, (*labels, "used"), one.used_bytes)
+        add(metric_families.DEVICE_MEMORY, (*labels, "total"), one.total_bytes)
+        add(metric_families.POWER, labels, one.watts)
+        add(metric_families.TEMPERATURE, labels, one.celsius)
+        add(metric_families.CLOCK, labels, one.hertz)
+        add(metric_families.HEALTHY, labels, None if one.healthy is None else float(one.healthy))
+        for family, counts in ((metric_families.ECC_ERRORS, one.ecc), (metric_families.LINK_ERRORS, one.links)):
             for kind, count in counts.items():
                 add(family, (*labels, kind), count)
-    return [Measured(family=family, rows=of) for family, of in rows.items()]
+    return [MetricSample(family=family, rows=of) for family, of in rows.items()]

@@ -1,4 +1,4 @@
-"""The same metrics pushed to a collector of OpenTelemetry's, by its own libraries: over HTTP or gRPC."""
+"""Pushes the metrics to an OpenTelemetry collector with OpenTelemetry's own libraries, over HTTP or gRPC."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from urllib.parse import SplitResult, urlsplit
 from hermes.base.errors import HermesError, InputError
 from hermes.fleet.exporter import messages
 from hermes.fleet.exporter.exporter import Exporter
-from hermes.fleet.exporter.families import groups
-from hermes.model.metric import Family, harmless
+from hermes.fleet.exporter.metric_families import groups
+from hermes.model.metric import MetricFamily, harmless
 
 _SCHEMES = ("http", "https", "grpc", "grpcs")
 _UNITS = {"bytes": "By", "celsius": "Cel", "hertz": "Hz", "ratio": "1", "seconds": "s", "watts": "W"}
-"""As UCUM spells them, which OpenTelemetry asks for."""
+"""Units in the spelling of UCUM, which OpenTelemetry asks for."""
 
 
 class Push:
-    """Pushes what an exporter measures, each `period_s`, until it is closed. What cannot be delivered is dropped."""
+    """A pusher that sends an exporter's samples every `period_s` seconds, until it is closed. Undelivered samples are
+    dropped."""
 
     def __init__(self, exporter: Exporter, address: str, *, plain: bool, period_s: float) -> None:
         """`plain` allows unencrypted addresses of other hosts. Raises `HermesError`."""
@@ -44,12 +45,12 @@ class Push:
                  family.help)  # fmt: skip
 
     def close(self) -> None:
-        """Push once more, and end."""
+        """Push a last time, and stop the pusher."""
         self._provider.shutdown(timeout_millis=2_000)
 
 
 def parsed(address: str, *, plain: bool) -> SplitResult:
-    """`http(s)://HOST:PORT[/PATH]` or `grpc(s)://HOST:PORT`. Raises `InputError` for what is none, or in the clear."""
+    """Parses `http(s)://HOST:PORT[/PATH]` or `grpc(s)://…`; `plain` allows remote clear text. Raises `InputError`."""
     try:
         where = urlsplit(address)
         sound = where.scheme in _SCHEMES and bool(where.hostname) and where.port != 0 and not where.username
@@ -87,8 +88,8 @@ def _sender(where: SplitResult) -> Any:
     return ByHttp(endpoint=f"{where.scheme}://{where.netloc}{path}")
 
 
-def _reader(exporter: Exporter, family: Family) -> Callable[[Any], Iterable[Any]]:
-    """What OpenTelemetry calls for the numbers of a family."""
+def _reader(exporter: Exporter, family: MetricFamily) -> Callable[[Any], Iterable[Any]]:
+    """A callback that returns the samples of a metric family to OpenTelemetry."""
 
     def read(_options: object) -> Iterable[Any]:
         from opentelemetry.metrics import Observation

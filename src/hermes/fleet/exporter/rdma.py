@@ -1,17 +1,17 @@
-"""Counters of RDMA ports, which InfiniBand and RoCE adapters keep in sysfs."""
+"""Reads counters of RDMA ports from sysfs, for InfiniBand and RoCE adapters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from hermes.fleet.exporter import families
-from hermes.fleet.exporter.kernel import Rows, entries, number, text
-from hermes.model.metric import Measured
+from hermes.fleet.exporter import metric_families
+from hermes.fleet.exporter.linux_kernel_files import Rows, entries, number, text
+from hermes.model.metric import MetricSample
 
 _MOST = 64
 _WORD_BYTES = 4
-"""`port_xmit_data` and `port_rcv_data` count words of four bytes (kernel documentation, sysfs-class-infiniband)."""
+"""Bytes in a word: `port_xmit_data` and `port_rcv_data` count words (kernel documentation, sysfs-class-infiniband)."""
 _DATA = {"receive": "port_rcv_data", "transmit": "port_xmit_data"}
 _EVENTS = {
     "counters": (
@@ -27,10 +27,10 @@ _EVENTS = {
         "rx_icrc_encapsulated",
     ),
 }  # fmt: skip
-"""What goes wrong, or slows a port down, by the folder it is counted in. A name that is not here is not served."""
+"""Names of counters for faults and slowdowns of a port, by their folder. A name outside the list is not exported."""
 
 
-def rdma(root: Path) -> Iterator[Measured]:
+def rdma(root: Path) -> Iterator[MetricSample]:
     """Bytes, events, state and speed of each port of each adapter."""
     moved: Rows = []
     events: Rows = []
@@ -48,15 +48,15 @@ def rdma(root: Path) -> Iterator[Measured]:
                 events += [((*labels, name), float(count)) for name, count in counts if count is not None]
             state = text(port / "state").partition(":")[0].strip()
             if state:
-                # 4: ACTIVE
+                # State 4 is ACTIVE.
                 up.append((labels, float(state == "4")))
             rate = text(port / "rate").split()
             if len(rate) >= 2 and rate[1] == "Gb/sec" and _decimal(rate[0]):
                 speed.append((labels, float(rate[0]) * 1e9 / 8))
-    yield Measured(family=families.RDMA_BYTES, rows=moved)
-    yield Measured(family=families.RDMA_EVENTS, rows=events)
-    yield Measured(family=families.RDMA_UP, rows=up)
-    yield Measured(family=families.RDMA_SPEED, rows=speed)
+    yield MetricSample(family=metric_families.RDMA_BYTES, rows=moved)
+    yield MetricSample(family=metric_families.RDMA_EVENTS, rows=events)
+    yield MetricSample(family=metric_families.RDMA_UP, rows=up)
+    yield MetricSample(family=metric_families.RDMA_SPEED, rows=speed)
 
 
 def _decimal(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The server of `/metrics`: a few connections at once, each with an end, and one path."""
+"""Serves `/metrics` over HTTP: a few connections at once, each with a time limit."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 PATH = "/metrics"
 AT_ONCE = 16
-"""Connections; further ones are closed at once."""
+"""Most open connections; further connections are closed immediately."""
 PATIENCE_S = 10.0
-"""For a connection from its begin to its end: its handshake, its question and the answer."""
+"""Time limit in s of a connection, for its handshake, its request and the answer."""
 _WAITING = 32
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Answers until `shutdown`. A connection that does not come to its end is ended."""
+    """A server that runs until `shutdown`. A connection over its time limit is closed."""
 
     daemon_threads = True
     block_on_close = False
     request_queue_size = _WAITING
 
     def __init__(self, listens: Address, collector: Collector, encrypted: Tls | None) -> None:
-        """Raises `InputError` where the address cannot be had."""
+        """Raises `InputError` for an address that cannot be used."""
         self.collector, self.encrypted = collector, encrypted
         self.names = None if encrypted else listens.names
         self._open: dict[socket.socket, tuple[float, socket.socket]] = {}
@@ -59,11 +59,11 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that the server listens on."""
         return int(self.socket.getsockname()[1])
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether there is room for one more."""
+        """Whether the number of open connections allows one more."""
         with self._counting:
             if len(self._open) >= AT_ONCE:
                 return False
@@ -71,13 +71,13 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         return True
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Answer one connection, in a thread of its own: the handshake too, which a client may never end."""
+        """Answer one connection in a thread of its own, including the TLS handshake, which a client may never end."""
         request.settimeout(PATIENCE_S)
         with contextlib.suppress(OSError, ValueError):
             if self.encrypted is None:
                 super().finish_request(request, client_address)
                 return
-            # It takes the descriptor over: from here on it is what has to be ended.
+            # The TLS socket takes the descriptor over: from here on, closing it ends the connection.
             wrapped = self.encrypted.context().wrap_socket(request, server_side=True, do_handshake_on_connect=False)
             with self._counting:
                 self._open[request] = self._open[request][0], wrapped
@@ -87,16 +87,16 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
                 wrapped.unwrap()
 
     def shutdown_request(self, request: Any) -> None:
-        """The connection is over."""
+        """Close a connection, and free its place for another."""
         with self._counting:
             self._open.pop(request, None)
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that breaks off is no news, and nobody who asks writes to the terminal."""
+        """Print nothing: a client that disconnects is normal, and no client may write to the terminal."""
 
     def service_actions(self) -> None:
-        """Called twice a second: end what takes too long. Single bytes buy no more time."""
+        """Called twice a second: close connections over their time limit, even if they still send single bytes."""
         with self._counting:
             late = [used for begin, used in self._open.values() if time.monotonic() - begin > PATIENCE_S]
         for used in late:
@@ -105,14 +105,14 @@ class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request. HTTP/1.0: a connection is one question and one answer."""
+    """The handler of one request. HTTP/1.0: a connection is one request and one answer."""
 
     server: Server
     timeout = PATIENCE_S
     server_version, sys_version = "hermes", ""
 
     def do_GET(self) -> None:
-        """The metrics, in the format that the client asks for."""
+        """Send the metrics, in the format that the client asks for."""
         if not self._named_right():
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
         elif self.path != PATH:
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer()
 
     def _named_right(self) -> bool:
-        """On loopback a browser may have been led here by a name of somebody else's: only ours are answered."""
+        """Whether the request names this host: on loopback, another site's name may have led a browser here."""
         if self.server.names is None:
             return True
         host = self.headers.get("Host", "localhost")
@@ -143,11 +143,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nobody who asks writes to the terminal."""
+        """Print nothing: no client may write to the terminal."""
 
 
 def served(server: Server) -> threading.Thread:
-    """Answer beside this thread."""
+    """Run the server in a thread of its own, and return the thread."""
     thread = threading.Thread(target=server.serve_forever, args=(0.5,), name="hermes-exporter", daemon=True)
     thread.start()
     return thread

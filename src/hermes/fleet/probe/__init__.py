@@ -1,1 +1,1 @@
-"""Who is badly connected: each host speaks to a few others, and bad pairs are laid over each other."""
+"""The network probe: each host calls a few others, and links shared by bad pairs are named."""

@@ -1,4 +1,4 @@
-"""What a probe says, as a document: what is named, and every pair."""
+"""The document of a network probe: named links and hosts first, then every pair."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 from hermes.base.errors import Diagnostic
 from hermes.base.units import duration
 from hermes.fleet.probe import messages
-from hermes.fleet.probe.judge import Named, PathFault, judge
-from hermes.fleet.probe.measure import Call
-from hermes.fleet.probe.plan import Host
+from hermes.fleet.probe.host_pairs import Host
+from hermes.fleet.probe.measure_network import Call
+from hermes.fleet.probe.network_faults import NamedFault, PathFault, name_faults
 from hermes.knowledge.confidence import confidence
-from hermes.model.document import Column, Document, Source, Table
+from hermes.model.document import Column, Document, DocumentInput, Table
 from hermes.model.finding import Action, Finding
 from hermes.model.leaf import Risk
 
@@ -22,8 +22,8 @@ SCHEMA = "hermes.fleet-probe/1"
 def document(
     results: Path, hosts: Sequence[Host], calls: Sequence[Call], absent: Sequence[str], me: str = ""
 ) -> Document:
-    """Of all hosts, or of the calls of one alone, which name nothing yet."""
-    named = [] if me else judge(hosts, calls)
+    """The document of all hosts, or of one host's calls, which cannot name a link yet."""
+    named = [] if me else name_faults(hosts, calls)
     if me:
         answer = messages.called(host=me, n=len(calls))
     elif named:
@@ -32,14 +32,15 @@ def document(
         answer = messages.network_good(n=len(calls))
     notes = [Diagnostic(level="degraded", message=messages.absent(hosts=absent[:20], n=len(absent)))] if absent else []
     return Document(
-        schema=SCHEMA, inputs=(Source(path=str(results), role="results", facts={"hosts": len(hosts)}),), answer=answer,
+        schema=SCHEMA, inputs=(DocumentInput(path=str(results), role="results", facts={"hosts": len(hosts)}),),
+        answer=answer,
         coverage=tuple(notes), findings=tuple(map(_finding, named)),
         facts={"named": [[one.kind.value, one.name, one.fault.value] for one in named], "absent": len(absent)},
         parts=(_table(calls),),
     )  # fmt: skip
 
 
-def _finding(one: Named) -> Finding:
+def _finding(one: NamedFault) -> Finding:
     value = {PathFault.LATE: duration(int(one.value)), PathFault.SLOW: _rate(one.value)}.get(
         one.fault, f"{one.value:.0%}"
     )

@@ -1,4 +1,4 @@
-"""Use case: one host's part of a probe, and what the results of all say. Hosts meet by files in one folder."""
+"""Use case: one host's part of a probe, and the verdict over all results. Hosts share one folder."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hermes.base.errors import HermesError, InputError, QueryError
 from hermes.base.write_atomic import write_atomic
 from hermes.fleet.probe import messages
 from hermes.fleet.probe.document import document
-from hermes.fleet.probe.measure import PORT, Answerer, Call, calls
-from hermes.fleet.probe.plan import Host, pairs_of
+from hermes.fleet.probe.host_pairs import Host, pairs_of
+from hermes.fleet.probe.measure_network import PORT, Answerer, Call, calls
 from hermes.model.document import Document
 
 _LARGEST = 1 << 20
@@ -25,8 +25,8 @@ _POLL_S = 0.1
 _KEY_BYTES = 32
 
 
-def part(hosts: Sequence[Host], results: Path, me: str, *, wait_s: float, port: int = PORT) -> Document:
-    """Answer, wait for the others, call those that the plan says, and answer until all are through, or time is up.
+def run_part_of_host(hosts: Sequence[Host], results: Path, me: str, *, wait_s: float, port: int = PORT) -> Document:
+    """Answer, wait for the others, call the planned partners, and answer until all hosts are through or time is up.
 
     Raises `HermesError`.
     """
@@ -52,7 +52,7 @@ def part(hosts: Sequence[Host], results: Path, me: str, *, wait_s: float, port: 
 
 
 def _key(results: Path) -> bytes:
-    """What only those know who may read the folder: the first host makes it, the others read it."""
+    """The key that only readers of the folder know: the first host makes it, the others read it."""
     draft = results / f".key-{secrets.token_hex(8)}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -60,7 +60,7 @@ def _key(results: Path) -> bytes:
     finally:
         os.close(descriptor)
     with contextlib.suppress(FileExistsError):
-        # Whole or not at all, and only once.
+        # The file appears complete or not at all, and only once.
         os.link(draft, results / "key")
     draft.unlink()
     return (results / "key").read_bytes()
@@ -75,7 +75,7 @@ def _meet(results: Path, names: dict[str, str], ending: str, wait_s: float) -> N
 
 
 def judged(hosts: Sequence[Host], results: Path) -> Document:
-    """What the results of all hosts say. Raises `QueryError` where there are none."""
+    """The verdict over the results of all hosts. Raises `QueryError` without results."""
     by_host = {host.name: list(_read(results / f"{host.name}.json", host.name, hosts)) for host in hosts}
     found = [one for of in by_host.values() for one in of]
     if not found:
@@ -86,7 +86,7 @@ def judged(hosts: Sequence[Host], results: Path) -> Document:
 
 
 def _read(path: Path, caller: str, hosts: Sequence[Host]) -> Iterator[Call]:
-    """The calls of one host, as far as its file holds such; a host speaks for itself alone."""
+    """The valid calls in one host's file; a host reports only its own calls."""
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if not path.is_file() or path.stat().st_size > _LARGEST:
             return
@@ -111,4 +111,4 @@ def _sound(one: Call) -> bool:
     )  # fmt: skip
 
 
-__all__ = ["judged", "part"]
+__all__ = ["judged", "run_part_of_host"]

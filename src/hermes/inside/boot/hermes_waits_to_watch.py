@@ -1,7 +1,7 @@
-"""Waits, for the price of nothing, until a Python that `hermes run` started loads torch.
+"""Waits, at almost no cost, until a Python process that `hermes run` started loads torch.
 
-Nothing is imported before torch's optimizers are, and nothing is done before one of them steps: launchers load torch
-and never step.
+Nothing is imported before torch's optimizers are imported, and nothing is done before an optimizer steps: launchers
+load torch and never step.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _OPTIMIZERS = "torch.optim.optimizer"
 
 
 class _Waiting:
-    """Stands before the importers until torch's optimizers are asked for."""
+    """An import finder that stands before Python's own finders until torch's optimizers are imported."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
-        """None, and for the one module what Hermes' own finder makes of it."""
+        """None; for the module of torch's optimizers, the result of Hermes' own finder."""
         if name != _OPTIMIZERS:
             return None
         try:
@@ -36,7 +36,7 @@ def _watch(name: str, path: object, target: object) -> object:
     places = list(getattr(found, "__path__", None) or getattr(found, "submodule_search_locations", None) or [])
     ours = os.path.join(home, "hermes")  # noqa: PTH118
     if found is None:
-        # The job's Python need not have Hermes installed; nothing else of where it is installed comes along.
+        # The job's Python need not have Hermes installed; other packages from Hermes' folder are not made importable.
         from types import ModuleType
 
         package = ModuleType("hermes")
@@ -54,7 +54,7 @@ def _watch(name: str, path: object, target: object) -> object:
 
 
 def _off(why: str) -> None:
-    """Nothing of `hermes.inside` can be used: say so as it does."""
+    """Say that `hermes.inside` cannot be used, in the words that `hermes.inside` uses."""
     text = f"capture is off: {why}"
     with contextlib.suppress(OSError, ValueError, AttributeError):
         print(f"hermes: {text}", file=sys.stderr)  # noqa: T201
@@ -63,5 +63,5 @@ def _off(why: str) -> None:
 
 
 def begin() -> None:
-    """Wait from now on."""
+    """Install the import finder that waits until torch's optimizers are imported."""
     sys.meta_path.insert(0, _Waiting())  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""Loaded by every Python that `hermes run` starts, of any version: loads what waits for torch.
+"""Loaded by every Python that `hermes run` starts, of any version: loads the module that waits for torch.
 
-Its folder stands first on PYTHONPATH. Written as Python 2.7 reads it, too: a job may start any Python beside its own.
+This file's folder stands first on PYTHONPATH. The file must also parse in Python 2.7: a job may start any Python.
 """
 
 import os
@@ -28,15 +28,16 @@ def _too_old():
         text = "capture is off: Python %d.%d is too old, Hermes needs 3.8 or newer" % sys.version_info[:2]
         sys.stderr.write("hermes: %s\n" % text)
         if os.environ.get("HERMES_JOB"):
-            # Who started the job has nothing to add then: see `hermes.inside.say`.
+            # Hermes' own line then says all that the user needs: see `hermes.inside.warn_once`.
             with open(os.path.join(os.environ["HERMES_JOB"], "capture-off.txt"), "a") as file:
                 file.write(text + "\n")
 
 
 def _chain():
     # type: () -> None
-    """Load the sitecustomize that this one hides, if there is one."""
-    # Each that was here is left out: a job may be watched and recorded, and each would load the other for ever.
+    """Load the job's own sitecustomize, which this file hides, if there is one."""
+    # Skip every sitecustomize of Hermes: a job may be watched and recorded, and the two files would load each other for
+    # ever.
     gone = vars(sys).setdefault("_hermes_boots", [])
     gone.append(_HERE)
     others = [place for place in sys.path if os.path.abspath(place or ".") not in gone]

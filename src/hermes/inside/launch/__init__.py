@@ -1,1 +1,1 @@
-"""`hermes run`: becomes the command, with the standard library alone; what watches it is beside it, and never above."""
+"""Implements `hermes run`: the process becomes the command, and watching processes run beside it."""

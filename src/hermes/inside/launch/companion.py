@@ -1,6 +1,7 @@
-"""The process beside a job: says what the job's steps are, hands on what its watcher says, and ends when the job does.
+"""Runs beside a job: prints what counts as a step, passes on the watcher's lines, and ends when the job ends.
 
-It asks no disk itself, so it sees the end of the job at once, and lets go of the job's stderr within a bound.
+This process never accesses the disk, so it notices the end of the job at once, and releases the job's stderr within a
+bound.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hermes.inside.launch.apart import nowhere
+from hermes.inside.launch.detached_process import nowhere
 from hermes.inside.launch.isolated import isolated
-from hermes.inside.launch.tell import tell, write
-from hermes.inside.say import OFF
+from hermes.inside.launch.write_stderr import tell, write
+from hermes.inside.warn_once import OFF
 from hermes.inside.wire import process
 from hermes.inside.wire.control import NO_STEP, Control
 from hermes.inside.wire.errors import LiveError
 
 NO_STEP_S = 120.0
-"""So long no step, or no step after a restart, is nothing to be said."""
+"""Seconds without a step, at the start or after a restart, before Hermes says that no step was found."""
 LOOK_S = 1.0
 AFTER_S = 2.0
-"""So long a pipe on stderr is kept open when the job has ended: who reads it waits for its end."""
+"""Seconds that a pipe on stderr stays open after the job's end: its reader waits for the end of the pipe."""
 LAST_S = 75.0
-"""So long the watcher may take after the job, in the background: its analyses have a minute."""
+"""Seconds that the watcher may run after the job, in the background: the watcher's analyses have a minute."""
 
 _ANEW = (
     f"no rank trains any more since {NO_STEP_S:.0f} s, and the command goes on: where it has started ranks anew, "
@@ -41,10 +42,10 @@ _ANEW = (
 
 
 def main() -> None:
-    """Look on until the job has ended, then see to what is left."""
+    """Watch until the job has ended, then finish the remaining work."""
     about = json.loads(sys.argv[1])
     hurry: list[int] = []
-    # A batch system that ends a job asks everyone of it to end: what is left is seen to when the job has ended.
+    # A batch system that ends a job signals every process to end: finish the remaining work when the job has ended.
     signal.signal(signal.SIGTERM, lambda number, _frame: hurry.append(number))
     control = _kept(about)
     steps = Steps(control, tell, time.monotonic)
@@ -60,7 +61,7 @@ def main() -> None:
 
 
 def _kept(about: Mapping[str, Any]) -> Control | None:
-    """The segment of the job, kept as long as this lives."""
+    """The control segment of the job, kept while this process lives."""
     try:
         control = Control.attach(Path(about["segment"]), job=about["job"])
         control.keep()
@@ -71,14 +72,14 @@ def _kept(about: Mapping[str, Any]) -> Control | None:
 
 def _watcher(about: Mapping[str, Any]) -> list[str]:
     acts = "capture" if about["capture"] else "look"
-    return isolated("hermes.jobs.beside:main", about["preset"], acts, about["folder"])
+    return isolated("hermes.jobs.watcher_process:main", about["preset"], acts, about["folder"])
 
 
 def _finish(
     about: Mapping[str, Any], followed: Followed, watcher: Child | None, control: Control | None,
     hurry: Callable[[], bool],
 ) -> None:  # fmt: skip
-    """The job has ended: save what it left, let the watcher come to its end, and remove what was shared."""
+    """Finish after the job: save the ranks' records, let the watcher end, and remove the shared memory."""
     began = time.monotonic()
     save = followed.start(_last("save", about["folder"], about["snapshot"]))
     if watcher is not None:
@@ -99,7 +100,7 @@ def _finish(
         tell(
             "what the ranks left in memory is not saved yet: the disk does not answer; the next `hermes run` will do it"
         )
-    # Who reads the job's stderr waits for the end of it.
+    # Whoever reads the job's stderr waits for the end of stderr.
     nothing = nowhere()
     os.dup2(nothing, 2)
     os.close(nothing)
@@ -112,7 +113,7 @@ def _finish(
 
 
 def _last(*words: str) -> list[str]:
-    return isolated("hermes.inside.launch.last:main", *words, libraries=False)
+    return isolated("hermes.inside.launch.end_job:main", *words, libraries=False)
 
 
 def _is_pipe() -> bool:
@@ -124,17 +125,17 @@ def _is_pipe() -> bool:
 
 
 class Steps:
-    """Says what a step of the job is, once there is one, and where none comes."""
+    """A reporter of steps: it prints what counts as a step of the job, or that no step was found."""
 
     def __init__(self, control: Control | None, say: Callable[[str], object], now: Callable[[], float]) -> None:
         self._control, self._say, self._now = control, say, now
         self._stated = self._warned = False
         self._since = now()
-        """Since when no rank lives that has stepped."""
+        """The time since which no living rank has ended a step."""
 
     def look(self, *, over: bool = False) -> None:
-        """Look once; `over` when the job has ended."""
-        # In this order: a process takes back what its steps are before it says that it cannot be watched.
+        """Check the ranks once; `over` is true when the job has ended."""
+        # In this order: a process withdraws its description of steps before it says that it cannot be watched.
         off = self._is_off()
         try:
             slots = self._control.slots() if self._control else []
@@ -150,22 +151,22 @@ class Steps:
         late = self._now() - self._since > NO_STEP_S
         if self._warned or not (late or over) or (over and self._stated):
             return
-        # A job that loads for long may still come to its first step.
+        # A job that loads for a long time may still reach its first step.
         self._warned = True
         if not off:
             self._say(_ANEW if self._stated else NO_STEP)
 
     def _is_off(self) -> bool:
-        """Whether a process of the job has said that it cannot be watched: it has told why."""
+        """Whether a process of the job has written why it cannot be watched."""
         folder = self._control.about.get("folder") if self._control else None
         return isinstance(folder, str) and Path(folder, OFF).exists()
 
 
 class Child:
-    """A process of Hermes beside the job; what it says is handed on."""
+    """A process of Hermes beside the job, whose output is passed on to stderr."""
 
     def __init__(self, words: list[str]) -> None:
-        # Their arrays are small: threads for them would only take memory.
+        # The child's arrays are small: threads for numerical libraries would only take memory.
         environment: dict[str, str] = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
@@ -178,7 +179,7 @@ class Child:
         self.status: int | None = None
 
     def lines(self) -> list[bytes]:
-        """What it has said since; sets `over` when it has ended."""
+        """The lines that the child has printed since the last call; sets `over` when the child has ended."""
         try:
             raw = os.read(self.descriptor, 65536)
         except BlockingIOError:
@@ -191,19 +192,19 @@ class Child:
         return lines
 
     def ask_to_end(self) -> None:
-        """Close its stdin."""
+        """Ask the child to end, by closing its stdin."""
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
 
     def kill(self) -> None:
-        """End it, stopped or not."""
+        """Kill the child, even if it is stopped."""
         with contextlib.suppress(OSError):
             self._process.kill()
 
 
 class Followed:
-    """The job, whose end is waited for, and the children beside it."""
+    """The job, whose end is waited for, and the children of Hermes beside the job."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         self._pid, self._started, self._end = about["pid"], about["started"], about["end"]
@@ -212,7 +213,8 @@ class Followed:
         self._over = False
 
     def start(self, words: list[str]) -> Child | None:
-        """A child that runs these words; None, and a line, when there can be none."""
+        """Start a child process that runs these words; None, after one line on stderr, when no process can be
+        started."""
         try:
             child = Child(words)
         except OSError as refused:
@@ -222,7 +224,7 @@ class Followed:
         return child
 
     def ended(self, patience_s: float) -> bool:
-        """Whether the job has ended, or does so in that time; meanwhile what the children say is handed on."""
+        """Whether the job ends within `patience_s` seconds; meanwhile the children's lines are passed on."""
         end = time.monotonic() + patience_s
         while (left := end - time.monotonic()) > 0:
             if self.hand_on(left if self._end >= 0 else min(left, 0.1)):
@@ -231,7 +233,8 @@ class Followed:
         return False
 
     def hand_on(self, patience_s: float) -> bool:
-        """Wait for a line, and hand on what there is; whether the job has ended."""
+        """Wait up to `patience_s` seconds for a line of a child and pass lines on; returns whether the job has
+        ended."""
         ready = select.poll()
         by_number = {child.descriptor: child for child in self.children}
         for number in by_number:
@@ -255,12 +258,12 @@ class Followed:
             self.children.remove(child)
 
     def settle(self, end: Callable[[], float]) -> None:
-        """Wait for the children until then."""
+        """Wait for the children until the time that `end` returns."""
         while self.children and time.monotonic() < end():
             self.hand_on(0.1)
 
     def kill(self) -> None:
-        """End those that are left."""
+        """Kill the child processes of Hermes that still run."""
         for child in self.children:
             child.kill()
         self.children.clear()

@@ -1,4 +1,4 @@
-"""How Hermes starts a Python of its own beside a job: nothing of the working directory, and its own modules first."""
+"""Builds commands that start Hermes' own Python beside a job, without modules of the working directory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 
 HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
-"""The folder that the package `hermes` lies in."""
+"""The folder that contains the package `hermes`."""
 _BOOT = """
 import os, sys
 home, called = sys.argv[1:3]
@@ -18,12 +18,13 @@ module, _, function = called.partition(":")
 __import__(module)
 getattr(sys.modules[module], function)()
 """
-# Python 3.10 has -I and no -P. PYTHONPATH comes last: on a cluster it may hold what Hermes needs, and hides nothing.
+# Python 3.10 has -I and no -P. PYTHONPATH comes last: on a cluster it may hold packages that Hermes needs, and hides
+# nothing.
 
 
 def isolated(called: str, *words: str, libraries: bool = True) -> list[str]:
-    """A command that calls `MODULE:FUNCTION` of Hermes with these words behind `sys.argv[0]`.
+    """A command that calls `MODULE:FUNCTION` of Hermes with `words` behind `sys.argv[0]`.
 
-    Without `libraries` only the standard library and Hermes are there, which starts sooner.
+    Without `libraries`, only the standard library and Hermes can be imported, which starts sooner.
     """
     return [sys.executable, "-I", *([] if libraries else ["-S"]), "-c", _BOOT, HOME, called, *words]

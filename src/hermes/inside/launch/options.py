@@ -1,4 +1,4 @@
-"""The options of `hermes run`, declared once: the launcher reads them, and the command line prints their help."""
+"""Declares the options of `hermes run` once: the launcher parses them, and the command line prints their help."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 
 class Option(NamedTuple):
-    """One option. `takes` is empty for a flag; `variable` of the environment carries it to the ranks."""
+    """An option of `hermes run`. `takes` is empty for a flag; the environment variable `variable` passes it to the
+    ranks."""
 
     name: str
     help: str
@@ -18,10 +19,10 @@ class Option(NamedTuple):
 
 
 OPTIONS = (
-    Option("name", "Name of the job; the script's without it.", "text"),
-    Option("preset", "How slow steps are noticed.", "choice", ("robust", "ksigma")),
-    Option("no-capture", "Notice slow steps, but record no profile by itself."),
-    Option("no-watch", "Only count steps; `hermes watch` can look on from elsewhere."),
+    Option("name", "Name of the job; by default the script's name.", "text"),
+    Option("preset", "Detector of slow steps.", "choice", ("robust", "ksigma")),
+    Option("no-capture", "Raise alarms about slow steps, but start no capture for them."),
+    Option("no-watch", "Only count steps; `hermes watch` can watch the job from elsewhere."),
     Option(
         "collectives",
         "Time the calls of torch.distributed too; not with torch.compile.",
@@ -35,11 +36,11 @@ OPTIONS = (
     ),
     Option(
         "count-flops",
-        "Count these FLOPs in two early steps, which take longer for it.",
+        "Count the FLOPs of a step in two early steps, which then take longer.",
         variable="HERMES_COUNT_FLOPS",
     ),
-    Option("device-events", "Time steps on the device by its own events.", variable="HERMES_DEVICE_EVENTS"),
-    Option("snapshot", "Write how the run is set up, for `hermes precision check`.", "file"),
+    Option("device-events", "Time steps on the device by the device's events.", variable="HERMES_DEVICE_EVENTS"),
+    Option("snapshot", "Write the setup of the run to this file, for `hermes precision check`.", "file"),
     Option(
         "transfers",
         "Time the calls that copy tensors from the processor to a device.",
@@ -50,9 +51,9 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 
 
 def parse(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
-    """What is given, by the option's name, and the command; a flag that is given is "1".
+    """The given options by name, with "1" for a flag, and the command.
 
-    None where the words ask for help or are wrong: the command line prints what there is to say.
+    None where the words ask for help or are wrong: the command line then prints the explanation.
     """
     names = [option.name + ("=" if option.takes else "") for option in OPTIONS]
     try:

@@ -1,1 +1,1 @@
-"""What is counted of each step inside the training process."""
+"""Measures each step inside the training process."""

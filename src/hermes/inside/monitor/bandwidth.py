@@ -1,8 +1,8 @@
-"""What collectives move, by kind and group, where `--collectives` asks for it; a small file beside the step log tells.
+"""Sums bytes and time of collectives by kind and group, for `--collectives`, in a small file beside the step log.
 
-The time of a call is that of its host: of calls that return before they are done (asynchronous ones, and all on a
-device) bytes and calls are counted and no time. DDP's own collectives are started in C++; of these DDP itself keeps the
-bytes of its buckets and, in samples, how long they took.
+The time of a call is its time on the host. Asynchronous calls, and all calls on a device, return before the transfer is
+done. Such calls have bytes and a count, but no time. DDP's own collectives are started in C++; for them DDP itself
+keeps the bytes of its buckets and, in samples, their duration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hermes.inside.border import Border, silent
+from hermes.inside.error_guard import Border, silent
+from hermes.inside.monitor.ddp_waits import DdpWaits
 
 _EVERY_NS = 5_000_000_000
 _MOST = 64
@@ -24,7 +25,8 @@ _now = time.perf_counter_ns
 
 
 class Bandwidth:
-    """Sums since the job began. Written at most each five seconds, beside the training thread."""
+    """Sums of collectives since the job began. The sums are written at most every five seconds, in a thread beside the
+    training thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -33,17 +35,27 @@ class Bandwidth:
         self._writing = _thread.allocate_lock()
         self._wrapped: list[Any] = []
         self._steps = 0
+        self.waits = DdpWaits([])
 
     def wrap_ddp(self) -> None:
-        """Find the modules of DDP: one look at all objects, since they were made before the first step."""
+        """Find the DDP modules by looking once at all Python objects, since the modules were made before the first
+        step."""
         module = sys.modules.get("torch.nn.parallel.distributed")
         kind = getattr(module, "DistributedDataParallel", None)
         if kind is not None:
-            # `isinstance` would ask objects for their class, and some that torch has deprecated warn of that.
+            # `isinstance` would ask objects for their class, and some objects that torch has deprecated then warn.
             self._wrapped = [one for one in gc.get_objects() if kind in type(one).__mro__][:_MOST]
+            self.waits = DdpWaits(self._wrapped)
+
+    def seen(self, model: Any) -> None:
+        """Note a DDP module that computes: a module made later, or one that `gc.freeze` hides from a look at all
+        objects."""
+        if len(self._wrapped) < _MOST and not any(one is model for one in self._wrapped):
+            self._wrapped.append(model)
+            self.waits = DdpWaits(self._wrapped)
 
     def add(self, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any], ns: int) -> None:
-        """A call of torch.distributed that took the host so long."""
+        """Add one call of torch.distributed that took `ns` nanoseconds on the host."""
         size, on_host = _size(args)
         group = kwargs.get("group")
         name = str(getattr(group, "group_name", "default") if group is not None else "default")[:60]
@@ -53,20 +65,21 @@ class Bandwidth:
         sums = self._sums.setdefault(key, [0, 0, 0, 0])
         sums[0] += 1
         sums[1] += size
-        # What returns before it is done has no time that is its own.
+        # A call that returns before the collective is done has no time of its own.
         if on_host and not kwargs.get("async_op"):
             sums[2] += ns
             sums[3] += size
 
     def step_ended(self, now: int) -> None:
-        """Write what there is, now and then."""
+        """Write the sums, at most every few seconds."""
         self._steps += 1
         if now >= self._due:
             self._due = now + _EVERY_NS
             self.write()
 
     def write(self) -> None:
-        """Hand the sums to a thread that writes them; one at a time, and what comes meanwhile waits for the next."""
+        """Pass the sums to a thread that writes them; one write runs at a time, and newer sums wait for the next
+        write."""
         if self._writing.acquire(blocking=False):
             rows = [
                 {"kind": kind, "group": group, "calls": calls, "bytes": timed if ns else size, "ns": ns}
@@ -91,7 +104,8 @@ class Bandwidth:
             self._writing.release()
 
     def _ddp(self) -> list[dict[str, object]]:
-        """What DDP says of its own reductions: its buckets' bytes each step, by the mean time of the sampled ones."""
+        """DDP's own account of its reductions: the bytes of its buckets per step, with the mean time of the sampled
+        reductions."""
         rows: list[dict[str, object]] = []
         for place, model in enumerate(self._wrapped):
             try:
@@ -108,7 +122,8 @@ class Bandwidth:
 
 
 def _size(args: tuple[Any, ...]) -> tuple[int, bool]:
-    """Bytes of the largest buffer of a call, where a list of tensors is one; and whether all are on the host."""
+    """Bytes of the largest buffer of a call, where a list of tensors counts as one buffer; and whether all are on the
+    host."""
     largest, on_host = 0, True
     for one in args[:2]:
         tensors = one if isinstance(one, (list, tuple)) else (one,)

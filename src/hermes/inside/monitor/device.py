@@ -1,4 +1,4 @@
-"""Times steps on the device by the framework's own events: recorded when a step ends, asked later, never waited for."""
+"""Times steps on the device by the framework's events: recorded when a step ends, read later, never waited for."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hermes.inside.wire.record import NULL
+from hermes.inside.wire.step_record import NULL
 
 MOST = 64
-"""Events under way at most: a device that is so many steps behind gets no more until it has caught up."""
+"""Largest number of pending events: a device that is this many steps behind gets no more events until it has caught
+up."""
 
 
 class DeviceClock:
-    """Device time from the end of one step to the end of the next, as the stream of the stepping thread sees it."""
+    """A clock of device time from the end of one step to the end of the next, on the stream of the stepping thread."""
 
     def __init__(self, device: Any) -> None:
-        """`device` is `torch.cuda` or `torch.npu`; it is in use already."""
+        """`device` is `torch.cuda` or `torch.npu`; the device is in use already."""
         self._make = device.Event
         self._capturing = getattr(device, "is_current_stream_capturing", None)
         self._open: deque[Any] = deque()
@@ -25,13 +26,15 @@ class DeviceClock:
         self._behind = False
 
     def step_ended(self) -> int:
-        """Record an event behind what the step has queued; nanoseconds of a step that the device finished, or `NULL`.
+        """Record an event behind the step's queued work; returns the ns of a step that the device has finished, or
+        `NULL`.
 
-        A step is told once, a few steps late when the device runs behind; of several that it finished, the oldest.
-        Raises what the framework raises.
+        Each step is reported once, a few steps late if the device runs behind. If the device has finished several, the
+        oldest comes first. Raises what the framework raises.
         """
         if self._capturing is not None and self._capturing():
-            # An event recorded or asked for now would end up in the graph, or break its capture.
+            # An event recorded or queried now would become part of the graph under capture, or break the graph's
+            # capture.
             self._forget()
             return NULL
         if not self._behind:
@@ -41,7 +44,7 @@ class DeviceClock:
             self._behind = len(self._open) >= MOST
         took = self._oldest()
         if self._behind and len(self._open) < 2:
-            # Steps without an event lie between the last one and the next: begin anew.
+            # Steps without an event lie between the last event and the next: begin anew.
             self._forget()
             self._behind = False
         return took
@@ -55,12 +58,12 @@ class DeviceClock:
         return took
 
     def _forget(self) -> None:
-        """The next step is timed from its own end."""
+        """Drop the pending time: the next step is timed from its own end on."""
         self._open.clear()
 
 
 def device_clock(modules: Mapping[str, object]) -> DeviceClock | None:
-    """The clock of the device that torch uses in this process; None where it uses none, and initialises none."""
+    """The clock of the device that torch uses in this process; None without a device. No device is initialised."""
     for device in initialised(modules):
         with contextlib.suppress(RuntimeError, AttributeError):
             return DeviceClock(device)
@@ -68,7 +71,8 @@ def device_clock(modules: Mapping[str, object]) -> DeviceClock | None:
 
 
 def initialised(modules: Mapping[str, object]) -> Iterator[Any]:
-    """Modules of torch for kinds of devices that this process uses already, as `torch.cuda`; none is initialised."""
+    """Modules of torch for the kinds of devices that this process already uses, such as `torch.cuda`; none is
+    initialised."""
     torch = modules.get("torch")
     for name in ("npu", "cuda"):
         device, used = getattr(torch, name, None), False

@@ -7,20 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 _WAIT = 10
-"""Steps before the first that is counted: the first ones build what later ones use."""
+"""Steps before the first counted step: early steps build what later steps use."""
 _TRIES = 6
-"""Steps that are counted at most, until two in a row agree."""
+"""Largest number of counted steps, until two in a row agree."""
 
 
 class FlopCount:
-    """Counts whole steps, from the end of one to the end of the next, until two in a row have the same number.
+    """A counter of the operations (FLOPs) of whole steps, which ends when two steps in a row have the same count.
 
     torch's `FlopCounterMode` sees each operator as it is called and changes none; a counted step takes a few times as
-    long, and is to be marked. Steps that differ, as with texts of any length, have no number: then there is none.
+    long, and must be marked. If the counts differ in every step, as with texts of any length, there is no result.
     """
 
     def __init__(self, done: Callable[[int], None], say: Callable[[str], None]) -> None:
-        """`done` is called once, with the operations of a step."""
+        """`done` is called once, with the number of operations of a step."""
         self._done = done
         self._say = say
         self._wait, self._tries = _WAIT, _TRIES
@@ -29,7 +29,8 @@ class FlopCount:
         self.over = False
 
     def step_ended(self) -> bool:
-        """A step has ended; whether the next one is counted. Not to be called once it is `over`."""
+        """Note the end of a step; returns whether the next step is counted. Must not be called once the count is
+        `over`."""
         if self._wait:
             self._wait -= 1
             return False
@@ -39,7 +40,7 @@ class FlopCount:
             return self._end("its steps differ in their FLOPs")
         if "torch" not in sys.modules:
             return self._end("PyTorch is not loaded")
-        # What a compiler made is no operator of torch: the number would be too small.
+        # Compiled code is no operator of torch: the count would be too small.
         compiler = sys.modules.get("torch._dynamo.utils")
         if compiler is not None and getattr(compiler, "counters", {}).get("frames"):
             return self._end("torch.compile hides operators")
@@ -51,7 +52,7 @@ class FlopCount:
         return True
 
     def _counted(self) -> bool:
-        """The step that was counted has ended; whether its number is the one before it too."""
+        """End the counting of a step; returns whether its count equals that of the step before."""
         mode, self._mode = self._mode, None
         mode.__exit__(None, None, None)
         flops, last = int(mode.get_total_flops()), self._last
@@ -68,7 +69,7 @@ class FlopCount:
         return False
 
     def close(self) -> None:
-        """Stop in the middle of a step."""
+        """Stop counting in the middle of a step."""
         self.over = True
         if self._mode is not None:
             mode, self._mode = self._mode, None

@@ -1,4 +1,4 @@
-"""Waits, bare, until the job first steps an optimizer; then wakes who waits for it. Loads nothing itself."""
+"""Hooks that wait for the first optimizer step of a job, and then start the monitor. Imports no other module."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Callable
 
-from hermes.inside.border import Border
+from hermes.inside.error_guard import Border
 
 OPTIMIZERS = "torch.optim.optimizer"
 Stepped = Callable[..., None]
-"""Called with the optimizer, and the arguments of its step."""
+"""A function that is called with the optimizer and the arguments of the optimizer's step."""
 
 
 def ignore(_optimizer: object, _args: object = None, _kwargs: object = None) -> None:
-    """Called for optimizer steps that nobody waits for."""
+    """Do nothing: the hook for optimizer steps while nothing waits for them."""
 
 
 class Hooks:
-    """Calls `before` and `after` around every optimizer step of the process, from the first one on.
+    """The hooks that call `before` and `after` around every optimizer step of the process, from the first step on.
 
-    They are registered once with torch's global hooks and stay there, since torch must not be told to forget a hook
-    while it calls it; `use` puts others in their place, which it may be told at any time.
+    The hooks are registered once with torch's global hooks and stay there, because torch must not remove a hook while
+    it calls the hook. `use` replaces `before` and `after` at any time.
     """
 
     def __init__(self, before: Stepped, after: Stepped, border: Border) -> None:
@@ -31,11 +31,11 @@ class Hooks:
         self.use(before, after)
 
     def use(self, before: Stepped, after: Stepped) -> None:
-        """Call these from now on."""
+        """Call these functions before and after each optimizer step from now on."""
         before, after = self._border.entry(before), self._border.entry(after)
         for hook in (before, after):
-            # A compiler of optimizer steps must call them and not look inside: what `torch.compiler.disable` sets,
-            # without its import.
+            # A compiler of optimizer steps must call the hooks and not look inside: set what `torch.compiler.disable`
+            # sets, without importing it.
             vars(hook)["_torchdynamo_disable"] = True
         self._before, self._after = before, after
         for handle, hook in zip(self._handles, (before, after)):
@@ -44,7 +44,7 @@ class Hooks:
                 hooks[handle.id] = hook
 
     def arm(self) -> None:
-        """Register now when torch's optimizers are loaded, else as soon as the job loads them."""
+        """Register the hooks now if torch's optimizers are loaded, else as soon as the job loads them."""
         module = sys.modules.get(OPTIMIZERS)
         if module is not None and hasattr(module, "register_optimizer_step_post_hook"):
             self.register(module)
@@ -52,7 +52,7 @@ class Hooks:
             sys.meta_path.insert(0, _Finder(self, self._border))
 
     def register(self, module: ModuleType) -> None:
-        """Register with torch's global optimizer hooks (public since torch 2.2)."""
+        """Register the hooks with torch's global optimizer hooks (public since torch 2.2)."""
         self._handles = [
             module.register_optimizer_step_pre_hook(self._before),
             module.register_optimizer_step_post_hook(self._after),
@@ -60,7 +60,7 @@ class Hooks:
 
 
 class _Finder:
-    """Stands in front of the importers until one module is loaded. No base class: that of importlib costs 20 ms."""
+    """An import finder that acts until one module is loaded. No base class: that of importlib costs 20 ms."""
 
     def __init__(self, hooks: Hooks, border: Border) -> None:
         self._hooks = hooks
@@ -68,7 +68,7 @@ class _Finder:
         self.find_spec: Callable[..., Any] = border.entry(self._find)
 
     def _find(self, name: str, path: Any = None, _target: object = None) -> ModuleSpec | None:
-        """Nothing for all modules but one, whose loader calls back once."""
+        """None for every module but one; for that module, a spec whose loader calls back once."""
         if name != OPTIMIZERS:
             return None
         if self in sys.meta_path:
@@ -87,5 +87,5 @@ class _Finder:
 
 
 def _loads(args: Any, _kwargs: Any) -> Any:
-    """The loader that loads a module now."""
+    """The loader that is loading a module at this moment."""
     return args[0].__spec__.loader

@@ -1,7 +1,7 @@
-"""What loaders say of themselves to a capture: how often workers were started, and how much of batches is padding.
+"""Measures data loaders for a capture: how often workers were started, and how much of the batches is padding.
 
 A capture of a few steps may hold no start of an epoch, and no profile holds the values of a batch. Only tensors on the
-host are looked at, a few rows of each.
+host are read, a few rows of each.
 """
 
 from __future__ import annotations
@@ -10,32 +10,33 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hermes.inside.monitor.meter import Meter
+from hermes.inside.monitor.step_meter import StepMeter
 
 _NARROWEST, _FEWEST = 8, 2
-"""Fewer columns are no sequence, and one row has nothing that it was padded for."""
+"""Fewest columns of a sequence, and fewest rows: a single row needs no padding."""
 _MOST_KEPT, _MOST_PARTS, _MOST_ROWS, _MOST_COLUMNS, _MOST_ELEMENTS = 4, 64, 64, 8_192, 16_384
-"""Of so many batches so much is looked at, in some milliseconds in all: the step before a capture waits for it."""
+"""Limits on the batches and on the parts of a batch that are read, some milliseconds in all: the step before a capture
+waits for it."""
 _LEAST_RUN = 2
 
 
 class Loaders:
-    """Counts steps from when it is made, and keeps the tensors of the batches that are handed out until `told`."""
+    """The loaders of one process: counts steps since creation, and keeps the tensors of the loaded batches until
+    `told`."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: StepMeter) -> None:
         self._meter = meter
         self._since = meter.count
 
     def begin(self) -> None:
-        """Keep what is handed out from now on."""
+        """Keep the loaded batches from now on."""
         if self._meter.kept is None:
             self._meter.kept = []
 
     def told(self, steps: int = 0) -> dict[str, int]:
-        """Keep no more. What `told_of` says of the batches that were kept, and `loader_starts`: how often workers were
-        started in the last `steps` steps, or in all so far where none was in these. `loader_start_ns` is what that and
-        their first batches took, a step. Empty where nothing is told.
-        """
+        """Keep no more batches, and return `told_of` of the kept batches and `loader_starts`: how often workers were
+        started in the last `steps` steps. If none were started, the count is that of all steps so far.
+        `loader_start_ns` is the time of the starts and their first batches, per step. Empty where nothing is known."""
         meter = self._meter
         batches = told_of(meter.kept or ())
         meter.kept = None
@@ -47,12 +48,12 @@ class Loaders:
         return batches
 
     def end(self) -> None:
-        """Keep no more, and let go of what was kept."""
+        """Keep no more batches, and release the kept batches."""
         self._meter.kept = None
 
 
 def keep(kept: list[Any], batch: object) -> None:
-    """Add a batch: those of its tensors, at most two levels down, that may be rows of tokens."""
+    """Add to `kept` the tensors of a batch, at most two levels down, that may be rows of tokens."""
     if len(kept) < _MOST_KEPT:
         kept.append([one for one in _parts(batch, 2) if _may_be_tokens(one)])
 
@@ -80,13 +81,14 @@ def _may_be_tokens(one: Any) -> bool:
 
 
 def told_of(batches: Iterable[list[Any]]) -> dict[str, int]:
-    """`batches`, `batch_samples` of one, and in all `batch_tokens` and `batch_padding` of the largest rows of each."""
+    """`batches`, `batch_samples` of one batch, and the total `batch_tokens` and `batch_padding` of each batch's largest
+    rows."""
     count = samples = tokens = padding = 0
     for batch in batches:
         shape = max((tuple(one.shape) for one in batch), key=lambda shape: shape[0] * shape[1], default=None)
         rows = min(_MOST_ROWS, _MOST_ELEMENTS // shape[1]) if shape else 0
         alike = [one[:rows].tolist() for one in batch if tuple(one.shape) == shape]
-        # What else has that shape (masks, labels, types of tokens) ends alike for reasons of its own, too.
+        # Other tensors of that shape (masks, labels, types of tokens) have equal ends for reasons of their own.
         shares = [share for share in map(padding_of, alike) if share is not None]
         if shape is None or not shares:
             continue
@@ -99,9 +101,9 @@ def told_of(batches: Iterable[list[Any]]) -> dict[str, int]:
 
 
 def padding_of(rows: list[list[int]]) -> float | None:
-    """The part of the elements that repeat one value to an end of their row, at the end where that is more.
+    """The share of elements that repeat one value up to an end of their row, at the end where that share is larger.
 
-    None where most rows are one value throughout: no row is all padding, so they say something else.
+    None where most rows hold one value throughout: no row is all padding, so such rows are no tokens.
     """
     if 2 * sum(row.count(row[0]) == len(row) for row in rows) > len(rows):
         return None
@@ -110,7 +112,7 @@ def padding_of(rows: list[list[int]]) -> float | None:
 
 
 def _run_at(rows: list[list[int]]) -> int:
-    """How many elements at the ends of all rows are the value that most rows end with."""
+    """How many elements at the ends of all rows have the value that most rows end with."""
     ((value, _),) = Counter(row[-1] for row in rows).most_common(1)
     return sum(run for row in rows if (run := _run(row, value)) >= _LEAST_RUN)
 

@@ -1,8 +1,8 @@
-"""Looks at loss, gradients and updates now and then, and never waits for a device.
+"""Reads loss, gradients and updates now and then, and never waits for a device.
 
-A look takes a few launches: the norms of the gradients in one call, what the optimizer changed of a few parameters, the
-loss that the backward pass began at. What is computed on a device is copied to the host behind the step, and read at a
-later look once an event says that it is there. Looks are so far apart that they take a small part of the time.
+A look takes a few launches: the norms of the gradients in one call, the optimizer's change of a few parameters, and the
+loss where the backward pass began. Results on a device are copied to the host after the step. A later look reads them,
+once an event has marked the copy as done. Looks are so far apart that they take a small part of the time.
 """
 
 from __future__ import annotations
@@ -13,31 +13,32 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hermes.inside.border import Border, warnings_let_pass
-from hermes.inside.monitor.meter import Meter
-from hermes.inside.wire.beside import Beside
-from hermes.inside.wire.numerics import Look, append
+from hermes.inside.error_guard import Border, warnings_let_pass
+from hermes.inside.monitor.step_meter import StepMeter
+from hermes.inside.wire.background_calls import BackgroundCall
+from hermes.inside.wire.numerics import NumericsLook, append
 
 _EVERY_NS = 500_000_000
 _SHARE = 4000
-"""A look may take one part in so many of the time until the next."""
+"""A look may take 1/4000 of the time until the next look."""
 _MOST = 1 << 26
 _MOST_ON_HOST = 1 << 20
-"""Elements of gradients that are looked at: of larger models a part of each is, always the same."""
+"""Largest number of gradient elements that are read on the host: of larger models always the same part is read."""
 _MOVED = 8
 _MOVED_ELEMENTS = 1 << 14
-"""Parameters of which updates are measured, and elements of each: they are copied for the time of one step."""
+"""Parameters whose updates are measured, and elements of each: the elements are copied for the time of one step."""
 _OWN_FRAMES, _FRAMES = 7, 10
-"""Frames between `_loss` and torch's, and how many of those beyond are looked through."""
+"""Frames between `_loss` and torch's frame, and how many frames beyond are searched."""
 _SCALERS = ("_maybe_opt_step", "step")
-"""Methods by which a scaler of torch, or an optimizer of DeepSpeed that scales, steps the optimizer inside."""
+"""Methods by which a scaler of torch, or an optimizer of DeepSpeed that scales, steps the inner optimizer."""
 _now = time.perf_counter_ns
 
 
 class Numerics:
-    """Of one process. The monitor asks for a look by `meter.look`; what fails ends the looking, and nothing else."""
+    """The looks at one process's numbers. The monitor asks for a look by `meter.look`; an error ends only the
+    looking."""
 
-    def __init__(self, meter: Meter, path: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, meter: StepMeter, path: Path, say: Callable[[str], None]) -> None:
         self._border = Border(self._give_up)
         self._meter = meter
         self._path = path
@@ -53,11 +54,11 @@ class Numerics:
         self._pending: tuple[int, Any, int] | None = None
         self._host: Any = None
         self._lines: list[bytes] = []
-        self._writing: Beside[None] | None = None
+        self._writing: BackgroundCall[None] | None = None
         self.over = False
 
     def before(self, optimizer: object) -> None:
-        """Gradients are complete, and the optimizer has not stepped yet."""
+        """Read the gradients: they are complete, and the optimizer has not stepped yet."""
         meter = self._meter
         mine = self._of in (0, id(optimizer)) if meter.explicit else id(optimizer) == meter.anchor
         if not mine or self.over:
@@ -72,7 +73,7 @@ class Numerics:
             self._look(optimizer)
 
     def step_ended(self, now: int, step: int) -> None:
-        """Finish a look, read an earlier one, or ask for the next."""
+        """Finish a look, read an earlier look, or ask for the next look."""
         if not self.over:
             self._border.call(self._go_on, now, step)
 
@@ -83,7 +84,7 @@ class Numerics:
                 with self._torch.no_grad(), warnings_let_pass():
                     self._finish(step)
             self._meter.loss = None
-            # The first look loads and allocates, and any other may be held up: of two the quicker one counts.
+            # The first look loads and allocates, and any other look may be delayed: of two looks the quicker counts.
             spent, before = self._spent + _now() - now, self._cost
             self._cost = spent
             self._due = now + max(_EVERY_NS, _SHARE * min(spent, before))
@@ -92,7 +93,7 @@ class Numerics:
             self._meter.look = self._pending is None
 
     def close(self) -> None:
-        """Write what is known."""
+        """Write the results of finished looks at loss and gradients, at the job's end."""
         if not self.over:
             self._border.call(self._last)
 
@@ -124,7 +125,7 @@ class Numerics:
         self._made = [*self._loss(norms.device), torch.linalg.vector_norm(norms), (~norms.isfinite()).sum().float()]
 
     def _choose(self, optimizer: Any) -> None:
-        """The gradients that are looked at: on one device, of one type for a single launch."""
+        """The gradients that are read: on one device and of one type, for a single launch."""
         known = [
             parameter for group in optimizer.param_groups for parameter in group["params"]
             if parameter.grad is not None and _plain(parameter.grad) is not None and not parameter.grad.is_sparse
@@ -148,7 +149,7 @@ class Numerics:
         self._moved = [(one, min(_plain(one).numel(), _MOVED_ELEMENTS)) for one in some]
 
     def _loss(self, device: Any) -> list[Any]:
-        """The loss that the last backward pass began at, without the scale of mixed precision."""
+        """The loss at which the last backward pass began, without the scale of mixed precision."""
         torch, given = self._torch, self._meter.loss
         self._meter.loss = None
         loss = given[0] if isinstance(given, tuple) and given else given
@@ -162,7 +163,7 @@ class Numerics:
         return [loss, torch.ones((), device=device)]
 
     def _finish(self, step: int) -> None:
-        """The optimizer has stepped: how far it went, and everything on its way to the host."""
+        """Finish a look after the optimizer's step: measure the update, and start copying all results to the host."""
         torch, made = self._torch, self._made
         assert made is not None
         self._made, before, self._before = None, self._before, []
@@ -191,10 +192,10 @@ class Numerics:
     def _note(self, step: int, row: list[float]) -> None:
         loss, known, norm, broken = row[:4]
         update = row[4] / row[5] if len(row) > 5 and row[5] else None
-        look = Look(step, loss=loss if known else None, norm=norm, update=update, broken=int(broken))
+        look = NumericsLook(step, loss=loss if known else None, norm=norm, update=update, broken=int(broken))
         self._lines.append(look.line())
         if self._writing is None or self._writing.done():
-            self._writing = Beside(self._write)
+            self._writing = BackgroundCall(self._write)
 
     def _write(self) -> None:
         while self._lines:
@@ -205,7 +206,7 @@ class Numerics:
 
 
 def _plain(tensor: Any) -> Any:
-    """The part of a tensor that lies in this process; None for a class of its own."""
+    """The part of a tensor that lies in this process; None for another subclass of tensor."""
     local = getattr(tensor, "_local_tensor", None)
     if local is not None:
         return local
@@ -219,7 +220,7 @@ def _part(tensor: Any, count: int) -> Any:
 
 def _norms(torch: Any, parts: list[Any]) -> list[Any]:
     if parts[0].dtype is torch.float64:
-        # No wider type may be narrowed within a norm.
+        # A norm must not be computed in a narrower type than the tensor's.
         return [one.float() for one in torch._foreach_norm(parts, 2)]
     try:
         return list(torch._foreach_norm(parts, 2, dtype=torch.float32))
@@ -228,16 +229,16 @@ def _norms(torch: Any, parts: list[Any]) -> list[Any]:
 
 
 def _capturing(torch: Any, device: Any) -> bool:
-    """Whether what is launched now would end up in a graph."""
+    """Whether a launch now would become part of a graph under capture."""
     asked = getattr(getattr(torch, device.type, None), "is_current_stream_capturing", None)
     return bool(asked()) if asked is not None else False
 
 
 def _scale_of(frame: Any) -> Any:
-    """What a scaler of mixed precision has multiplied the loss by: it is the one that steps the optimizer.
+    """The factor by which a mixed-precision scaler has multiplied the loss: the scaler steps the optimizer.
 
-    Locals are asked of methods that end with the step alone: a frame keeps what it was asked for as long as it lives,
-    and that of a training loop would keep an old optimizer, and tensors, that the job has let go of.
+    Only frames of methods that end with the step are asked for locals, because a frame keeps the answer as long as it
+    lives. The frame of a training loop would keep an old optimizer and tensors that the job has released.
     """
     for _ in range(_FRAMES):
         if frame is None:

@@ -1,20 +1,20 @@
-"""Wraps the few calls of torch that the monitor must see, and unwraps them; each wrapper calls what it wrapped."""
+"""Wraps the few calls of torch that the monitor must see, and unwraps them; each wrapper calls the wrapped function."""
 
 from __future__ import annotations
 
 import functools
-import gc
 import sys
 import time
 from threading import get_ident
 from types import ModuleType
 from typing import Any, Callable, Tuple
 
-from hermes.inside.border import Border
+from hermes.inside.error_guard import Border
 from hermes.inside.monitor.bandwidth import Bandwidth
+from hermes.inside.monitor.garbage_collections import Collections
 from hermes.inside.monitor.loaders import keep
-from hermes.inside.monitor.meter import LONG_NS, Meter
-from hermes.inside.wire.record import NULL
+from hermes.inside.monitor.step_meter import LONG_NS, StepMeter
+from hermes.inside.wire.step_record import NULL
 
 _ROWS = (list, tuple)
 _now, _thread_ns = time.perf_counter_ns, time.thread_time_ns
@@ -27,26 +27,29 @@ COLLECTIVES = (
 TRANSFERS = ("to", "cuda", "npu")
 
 _Parts = Tuple[Callable[..., Any], Callable[..., None]]
-"""What is called before and after a call, as `Border.around` takes it."""
+"""The functions called before and after a wrapped call, in the order that `Border.around` takes them."""
 
 
 class Patches:
-    """What was replaced, so that it can be put back.
+    """The replaced functions, kept to restore them later, and the callback for garbage collections.
 
-    Nothing is wrapped that a compiler looks up by identity, unless `collectives` asks for it: TorchDynamo rewrites
-    the functions of torch.distributed, and would not know a wrapper. Nor methods of tensors, unless `transfers` does.
+    No function is wrapped that a compiler looks up by identity, unless `collectives` asks for it: TorchDynamo rewrites
+    the functions of torch.distributed, and would not know a wrapper. No method of tensors is wrapped, unless
+    `transfers` asks for it.
     """
 
-    def __init__(self, meter: Meter, border: Border) -> None:
+    def __init__(self, meter: StepMeter, border: Border) -> None:
         self._meter = meter
         self._border = border
-        self._collection = border.entry(meter.collection)
+        self.collections = Collections(border.entry(meter.collection))
         self._undo: list[tuple[Any, str, object, object]] = []
 
     def install(self, *, collectives: bool, transfers: bool = False, bandwidth: Bandwidth | None = None) -> None:
-        """Wrap what is loaded; a module that the job has not imported is left alone."""
+        """Wrap the functions of loaded modules; a module that the job has not imported is left alone."""
         meter = self._meter
-        gc.callbacks.append(self._collection)
+        profiler = sys.modules.get("torch.autograd.profiler")
+        if not getattr(profiler, "_is_profiler_enabled", False):
+            self.collections.listen()
         loader = sys.modules.get("torch.utils.data.dataloader")
         if loader:
             self._wrap(loader._BaseDataLoaderIter, "__next__", _next(meter))
@@ -55,11 +58,9 @@ class Patches:
             self._wrap(sys.modules["torch.autograd"], "backward", _backward(meter))
         if "torch" in sys.modules:
             self._wrap(sys.modules["torch"], "save", _save(meter))
+        self._wrap_profiler(profiler)
         if collectives and "torch.distributed" in sys.modules:
-            distributed = sys.modules["torch.distributed"]
-            for name in COLLECTIVES:
-                if hasattr(distributed, name):
-                    self._wrap(distributed, name, _collective(meter, name, bandwidth))
+            self._wrap_collectives(sys.modules["torch.distributed"], bandwidth)
         if transfers and "torch" in sys.modules:
             tensor = sys.modules["torch"].Tensor
             meter.uses_transfers = True
@@ -67,6 +68,24 @@ class Patches:
                 # torch_npu adds a method of its own.
                 if hasattr(tensor, name):
                     self._wrap(tensor, name, _transfer(meter))
+
+    def _wrap_profiler(self, profiler: ModuleType | None) -> None:
+        """Wrap the functions that torch, since 2.1, calls before its profiler starts and after its profiler has
+        ended."""
+        listen, pause = self.collections.listen, self.collections.pause
+        if profiler is not None and hasattr(profiler, "_run_on_profiler_start"):
+            self._wrap(profiler, "_run_on_profiler_start", (lambda _args, _kwargs: pause(), _nothing))
+            self._wrap(profiler, "_run_on_profiler_stop", (_start, lambda *_: listen()))
+
+    def _wrap_collectives(self, distributed: ModuleType, bandwidth: Bandwidth | None) -> None:
+        for name in COLLECTIVES:
+            if hasattr(distributed, name):
+                self._wrap(distributed, name, _collective(self._meter, name, bandwidth))
+        for holder, name in _waiting():
+            self._wrap(holder, name, _waits(self._meter))
+        ddp = _ddp()
+        if bandwidth is not None and hasattr(ddp, "_pre_forward"):
+            self._wrap(ddp, "_pre_forward", _seen(bandwidth))
 
     def _wrap(self, holder: type | ModuleType, name: str, parts: _Parts) -> None:
         original = getattr(holder, name)
@@ -76,17 +95,16 @@ class Patches:
         self._undo.append((holder, name, None if inherited else original, wrapper))
 
     def remove(self) -> None:
-        """Put everything back that nobody else has wrapped since."""
-        if self._collection in gc.callbacks:
-            gc.callbacks.remove(self._collection)
+        """Put every replaced function back, except where somebody else has wrapped it since."""
+        self.collections.end()
         for holder, name, original, wrapper in reversed(self._undo):
             if vars(holder).get(name) is wrapper:
-                # What was inherited is found again where it was.
+                # An inherited function is found again in its class once the wrapper is removed.
                 delattr(holder, name) if original is None else setattr(holder, name, original)
         self._undo.clear()
 
 
-def _next(meter: Meter) -> _Parts:
+def _next(meter: StepMeter) -> _Parts:
     m = meter
 
     def before(_args: Any, _kwargs: Any) -> tuple[int, int] | None:
@@ -114,7 +132,7 @@ def _next(meter: Meter) -> _Parts:
             m.first_batch(end - start)
         if m.kept is not None:
             keep(m.kept, batch)
-        # As `Meter.tally`, for what most loaders hand out.
+        # A faster `StepMeter.tally` for the batches that most loaders return.
         first = batch[0] if batch.__class__ in _ROWS and batch else batch
         shape = getattr(first, "shape", None)
         if shape and isinstance(shape, tuple) and m.tokens == NULL:
@@ -125,7 +143,7 @@ def _next(meter: Meter) -> _Parts:
     return before, after
 
 
-def _iter(meter: Meter) -> _Parts:
+def _iter(meter: StepMeter) -> _Parts:
     def before(args: Any, _kwargs: Any) -> tuple[int, int, bool] | None:
         if meter.depth or get_ident() != meter.thread:
             return None
@@ -148,7 +166,7 @@ def _iter(meter: Meter) -> _Parts:
     return before, after
 
 
-def _backward(meter: Meter) -> _Parts:
+def _backward(meter: StepMeter) -> _Parts:
     m = meter
 
     def before(args: Any, kwargs: Any) -> int | None:
@@ -159,7 +177,7 @@ def _backward(meter: Meter) -> _Parts:
         if m.look:
             m.loss = args or tuple(kwargs.values())
         start = _now()
-        # What lies between the last batch and the backward pass is the forward pass.
+        # The time between the last batch and the backward pass is the forward pass.
         if m.forward_from:
             m.forward_ns += start - m.forward_from
         return start
@@ -171,13 +189,13 @@ def _backward(meter: Meter) -> _Parts:
         if m.unused:
             m.unused -= 1
         if m.optimizer_from:
-            # The optimizer's step began with a closure, as in Lightning: what it did so far is the passes'.
+            # The optimizer's step began with a closure, as in Lightning: the time so far belongs to the passes.
             m.optimizer_from = end
 
     return before, after
 
 
-def _save(meter: Meter) -> _Parts:
+def _save(meter: StepMeter) -> _Parts:
     def after(start: int, *_: object) -> None:
         meter.saved(_now() - start)
 
@@ -185,26 +203,72 @@ def _save(meter: Meter) -> _Parts:
 
 
 def _start(_args: Any, _kwargs: Any) -> int:
-    """When a call begins."""
+    """The time at which a call begins."""
     return _now()
 
 
-def _collective(meter: Meter, name: str, bandwidth: Bandwidth | None) -> _Parts:
+def _collective(meter: StepMeter, name: str, bandwidth: Bandwidth | None) -> _Parts:
     def after(start: int, args: Any, kwargs: Any, *_: object) -> None:
         took = _now() - start
+        meter.inside_collective = False
         meter.uses_collectives = True
         meter.communicated(took, _bytes_of(args))
-        if bandwidth is not None and get_ident() == meter.thread:
+        if bandwidth is not None:
             bandwidth.add(name, args, kwargs, took)
 
-    return _start, after
+    return _entering(meter), after
 
 
-def _transfer(meter: Meter) -> _Parts:
+def _waits(meter: StepMeter) -> _Parts:
+    """Wrap a wait for a collective that another call started: the time counts at the wait, the bytes at the start."""
+
+    def after(start: int, *_: object) -> None:
+        meter.inside_collective = False
+        meter.uses_collectives = True
+        meter.communicated(_now() - start, 0)
+
+    return _entering(meter), after
+
+
+def _entering(meter: StepMeter) -> Callable[..., int | None]:
+    """A function that returns when a collective begins; None inside another collective, and on another thread."""
+
+    def before(_args: Any, _kwargs: Any) -> int | None:
+        if meter.inside_collective or get_ident() != meter.thread:
+            return None
+        meter.inside_collective = True
+        return _now()
+
+    return before
+
+
+def _ddp() -> Any:
+    return getattr(sys.modules.get("torch.nn.parallel.distributed"), "DistributedDataParallel", None)
+
+
+def _seen(bandwidth: Bandwidth) -> _Parts:
+    def before(args: Any, _kwargs: Any) -> None:
+        bandwidth.seen(args[0])
+
+    return before, _nothing
+
+
+def _nothing(*_: object) -> None:
+    """Do nothing: for a wrapped call of which only the begin matters."""
+
+
+def _waiting() -> list[tuple[Any, str]]:
+    """Methods that wait for collectives: methods of asynchronous handles, and of DDP's buffers."""
+    distributed = sys.modules["torch.distributed"]
+    found = [(getattr(distributed, "Work", None), "wait"), (_ddp(), "_sync_buffers")]
+    return [(holder, name) for holder, name in found if hasattr(holder, name)]
+
+
+def _transfer(meter: StepMeter) -> _Parts:
     m = meter
 
     def before(_args: Any, _kwargs: Any) -> int | None:
-        # What a loader moves is its own; a thread that prefetches holds up no step.
+        # Copies by a loader count as loading; a prefetching thread delays no step.
         return None if m.depth or get_ident() != m.thread else _now()
 
     def after(start: int, args: Any, _kwargs: Any, moved: Any, ended: bool) -> None:

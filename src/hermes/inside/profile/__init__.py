@@ -1,1 +1,1 @@
-"""Captures inside the training process: asked for, recorded, acknowledged."""
+"""Carries out captures inside the training process: receives requests, records steps, and acknowledges results."""

@@ -1,4 +1,4 @@
-"""Carries out requests for captures, step by step, and answers each in the rank's slot; never raises."""
+"""Carries out requests for captures, step by step, and answers each request in the rank's slot; never raises."""
 
 from __future__ import annotations
 
@@ -9,47 +9,53 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hermes.inside.border import warnings_let_pass
-from hermes.inside.monitor.before import before, long_of, spans_of
+from hermes.inside.error_guard import warnings_let_pass
+from hermes.inside.monitor.garbage_collections import Collections
 from hermes.inside.monitor.loaders import Loaders
+from hermes.inside.monitor.steps_before_capture import long_of, means_before_capture, spans_of
 from hermes.inside.profile.backends import Backend, choose
-from hermes.inside.profile.lines import Lines, calls_expected
-from hermes.inside.wire.beside import Beside
+from hermes.inside.profile.memory import free_bytes, suffices
+from hermes.inside.profile.sample_lines import Lines, calls_expected
+from hermes.inside.wire.background_calls import BackgroundCall
+from hermes.inside.wire.capture_levels import CaptureError, make_folder_with_room
 from hermes.inside.wire.control import FINAL, LONGEST_NS, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.levels import CaptureError, room
 from hermes.inside.wire.long_steps import LongSteps
-from hermes.inside.wire.process import me
+from hermes.inside.wire.process import own_identity
 
 _PATIENCE = 100
 _READY_S = 0.25
-"""So long the first step of a capture waits for the disk, which has had half a second or more to answer."""
+"""Seconds that the first step of a capture waits for the disk, which has already had half a second or more to
+answer."""
 _SOON = 4
-"""So many steps ahead of a capture it is worked out what steps were like without it."""
+"""Number of steps before a capture at which Hermes computes what steps are like without the profiler."""
 _MOST_CALLS = 1_000_000
-"""Of more calls of Python no profile is made by itself: it would hold the job for many seconds, and fill its memory."""
-_CLOSE_S = 10.0
-"""So long the end of the job waits for a trace that is being written."""
+"""Most calls of Python that Hermes records unasked: more would hold the job for many seconds, and fill its memory."""
+_CLOSE_S = 30.0
+"""Seconds that the end of the job waits for a trace that is being written."""
 
 
 class Captures:
-    """The rank's side of the control segment. `poll` is called after each step while a capture is `busy`.
+    """The rank's side of the control segment. Call `poll` after each step while a capture is `busy`.
 
-    The disk is asked and written beside the training thread; only what belongs to the profiler's thread is done on it.
+    Disk access happens beside the training thread; only the work that belongs to the profiler's thread is done on it.
     """
 
     def __init__(
         self, control: Control, number: int, rank: int, say: Callable[[str], None],
-        last: Callable[[], bytes] = bytes, loaders: Loaders | None = None,
+        last: Callable[[], bytes] = bytes, loaders: Loaders | None = None, collections: Collections | None = None,
     ) -> None:  # fmt: skip
-        """`last` gives the records of the last steps, and `loaders` what they say: a capture tells it."""
+        """`last` returns the records of the last steps, and `loaders` measures batches: both go into a capture. While a
+        capture records, `collections` times no garbage collections."""
         self.control = control
         self._last = last
         self._loaders = loaders
+        self._collections = collections
+        self._paused = False
         self._off = False
         self._number = number
         self._rank = rank
-        self._pid, self._started = me()
+        self._pid, self._started = own_identity()
         self._say = say
         self._seen = control.epoch
         self._torn = 0
@@ -57,25 +63,27 @@ class Captures:
         self._state = "none"
         self._request: Request | None = None
         self._backend: Backend | None = None
-        self._ready: Beside[None] | None = None
-        self._before: Beside[tuple[dict[str, int], LongSteps | None]] | None = None
+        self._ready: BackgroundCall[None] | None = None
+        self._before: BackgroundCall[tuple[dict[str, int], LongSteps | None]] | None = None
         self._long: LongSteps | None = None
         self._lines: Lines | None = None
         self._left_out = ""
-        self._saving: Beside[Path] | None = None
+        self._saving: BackgroundCall[Path] | None = None
         self._saved = ""
         self._began_ns = 0
         self._usual_ns = self._spent_ns = 0
         self._longer = False
         self._walls: list[int] = []
+        self._step = 0
 
     @property
     def busy(self) -> bool:
-        """Whether each step matters: a capture is waited for, recorded or written, or a request cannot be read yet."""
+        """Whether `poll` must be called after each step: a capture is waited for, recorded or written, or a request is
+        unreadable."""
         return self._request is not None or self._saving is not None or self._torn > 0
 
     def asked(self) -> bool:
-        """Whether there is a request that was not seen yet."""
+        """Whether there is a request that this rank has not seen yet."""
         if self._off:
             return False
         try:
@@ -86,7 +94,9 @@ class Captures:
             return False
 
     def poll(self, step: int, wall_ns: int) -> bool:
-        """Step `step` has ended, which took so long. Whether the next one is longer for what a capture does."""
+        """Go on after step `step`, which took `wall_ns`; returns whether a capture's work makes the next step
+        longer."""
+        self._step = step
         if self._longer:
             self._walls.append(wall_ns)
         heard = self.asked()
@@ -103,17 +113,17 @@ class Captures:
 
     @property
     def _beside(self) -> bool:
-        """Whether something is done beside the steps for a capture that has not begun: it takes the interpreter."""
+        """Whether a thread prepares a capture that has not begun: the thread takes the interpreter from the step."""
         working = [one for one in (self._ready, self._before) if one is not None and not one.done()]
         return bool(working) or self._lines is not None
 
     def _held(self) -> str:
-        """How long the capture held the job: what the steps took that it made longer, beyond what they usually take."""
+        """The words on how long the capture delayed the job: the lengthened steps' time beyond their usual time."""
         lost_ns = sum(self._walls) - len(self._walls) * self._usual_ns if self._usual_ns else self._spent_ns
         return f"held the job for {max(lost_ns, 0) / 1e6:.0f} ms"
 
     def _hear(self, control: Control, step: int) -> None:
-        """Take up what was asked, if it can be read."""
+        """Read a new request, and accept it for this rank if it is readable."""
         try:
             found = control.request()
         except (LiveError, OSError) as damaged:
@@ -124,7 +134,7 @@ class Captures:
                 self._give_up()
             return
         if found is None:
-            # Being written; a writer that died in the middle leaves it so.
+            # The request is being written; a writer that died in the middle leaves it in this state.
             self._torn += 1
             if self._torn >= _PATIENCE:
                 self._seen, self._torn = self._epoch_now(), 0
@@ -146,7 +156,7 @@ class Captures:
         self._walls, self._usual_ns, self._spent_ns = [], 0, 0
         self._answer("accepted", f"at step {step}")
         out, needed = Path(request.out), request.largest_bytes
-        self._ready = Beside(lambda: room(out, needed))
+        self._ready = BackgroundCall(lambda: make_folder_with_room(out, needed))
 
     def _epoch_now(self) -> int:
         with contextlib.suppress(LiveError, OSError):
@@ -154,14 +164,14 @@ class Captures:
         return self._seen
 
     def _go_on(self, request: Request, step: int) -> bool:
-        """Start, mark or end the capture, as the step that begins now demands."""
+        """Start, mark or end the capture before step `step + 1`; returns whether it did."""
         if self._backend is None:
             if step + 1 < request.start_step:
                 if time.time_ns() > request.deadline_ns:
                     self._end("refused", f"its time was over at step {step}")
                 elif self._before is None and request.start_step - step <= _SOON:
                     records = self._last()
-                    self._before = Beside(lambda: (before(records), long_of(records)))
+                    self._before = BackgroundCall(lambda: (means_before_capture(records), long_of(records)))
                     self._look()
                 return False
             if step + 1 > request.start_step:
@@ -172,6 +182,8 @@ class Captures:
         late = time.monotonic_ns() - self._began_ns > LONGEST_NS
         if step + 1 >= request.start_step + request.steps or late or step + 1 < request.start_step:
             self._finish(self._backend, request, step)
+        elif self._full(self._backend, request, step):
+            self._finish(self._backend, request, step, "since more would not fit in memory")
         else:
             self._contained(lambda: self._mark(step + 1))
         return True
@@ -195,21 +207,53 @@ class Captures:
             python = self._lines.python if self._lines is not None else None
             ns = min(told.get("cpu_ns") or told.get("step_ns", 0), told.get("step_ns", 0))
             calls = calls_expected(python, ns, request.steps)
-            stacks = request.level == "full" or calls <= _MOST_CALLS
-            self._left_out = "" if stacks else f", without Python stacks, which would hold about {calls} calls"
-            self._backend = choose(request, self._rank, sys.modules, told, stacks=stacks)
+            # A step that compiles runs Python throughout, and may occur again.
+            longest = calls_expected(1.0, told.get("longest_ns"), 1)
+            self._backend = self._chosen(request, told, calls, max(calls, longest))
             self._usual_ns = told.get("middle_ns", 0)
             self._began_ns = time.monotonic_ns()
-            # A profiler may take long to start: who watches must know that no step ends meanwhile.
+            # A profiler may take long to start: watchers must know that no step ends meanwhile.
             self._answer("started", f"step {request.start_step}")
+            # The job may have paused the timing of collections already, for a profiler of its own.
+            self._paused = self._collections is not None and self._collections.pause()
             self._backend.start()
             self._backend.mark(request.start_step)
             self._spent_ns += time.monotonic_ns() - self._began_ns
 
         self._contained(begin, state="refused")
 
+    def _chosen(self, request: Request, told: dict[str, int], calls: int, most: int) -> Backend:
+        """The profiler for a request, without Python stacks if `calls` are too many or `most` calls would fill the
+        memory.
+
+        Raises `CaptureError` where the request asks for stacks by name and there is no memory for them.
+        """
+
+        def choice(*, stacks: bool) -> tuple[Backend, int]:
+            backend = choose(request, self._rank, sys.modules, told, stacks=stacks)
+            return backend, backend.needed_bytes(most)
+
+        free, stacks = free_bytes(), request.level == "full" or calls <= _MOST_CALLS
+        backend, needed = choice(stacks=stacks)
+        if stacks and not suffices(needed, free):
+            stacks = False
+            backend, needed = choice(stacks=stacks)
+        if not suffices(needed, free):
+            needed_gb, free_gb = needed / 1e9, (free or 0) / 1e9
+            raise CaptureError(
+                f"Python stacks would take about {needed_gb:.1f} GB of memory, and {free_gb:.1f} GB are free; "
+                "--no-stack or fewer steps take less"
+            )
+        self._left_out = "" if stacks else f", without Python stacks, which would hold about {most} calls"
+        return backend
+
+    def _full(self, backend: Backend, request: Request, step: int) -> bool:
+        """Whether one more step like the recorded steps would take more memory than there is."""
+        recorded = step + 1 - request.start_step
+        return not suffices(backend.needed_bytes() * (recorded + 1) // max(1, recorded), free_bytes())
+
     def _look(self) -> None:
-        """Begin to see at which lines the steps are, some steps ahead of the profiler, which lengthens them."""
+        """Start sampling the code lines of steps, some steps before the profiler, which lengthens steps."""
         with contextlib.suppress(Exception):
             lines = Lines(threading.get_ident())
             lines.start()
@@ -221,7 +265,9 @@ class Captures:
         if self._backend is not None:
             self._backend.mark(step)
 
-    def _finish(self, backend: Backend, request: Request, step: int) -> None:
+    def _finish(self, backend: Backend, request: Request, step: int, early: str = "") -> None:
+        """End the recording; `early` says why the capture has fewer steps than the request."""
+
         def end() -> None:
             start = time.monotonic_ns()
             if self._lines is not None:
@@ -230,14 +276,17 @@ class Captures:
                     long = spans_of(self._last(), self._long) if self._long else []
                     backend.note("hermes_lines", {**self._lines.told(), "long": long})
             backend.stop()
+            self._listen()
             self._spent_ns += time.monotonic_ns() - start
             self._saved = f"steps {request.start_step}-{step}"
-            self._saving = Beside(lambda: _save(backend))
+            if early:
+                self._saved += f", {step - request.start_step + 1} of {request.steps}, {early}"
+            self._saving = BackgroundCall(lambda: _save(backend))
 
         self._contained(end)
 
-    def _collect(self, saving: Beside[Path], patience_s: float = 0.0) -> None:
-        """The trace is written beside the steps: see whether it is."""
+    def _collect(self, saving: BackgroundCall[Path], patience_s: float = 0.0) -> None:
+        """Report the capture as finished once its trace is written, by a thread beside the steps."""
         if not saving.done(patience_s):
             return
 
@@ -249,7 +298,7 @@ class Captures:
         self._contained(end)
 
     def _contained(self, call: Callable[[], None], state: str = "failed") -> None:
-        """Whatever a profiler raises ends the capture, not the step."""
+        """Run `call`: an exception of the profiler ends the capture, not the step."""
         try:
             with warnings_let_pass():
                 call()
@@ -269,7 +318,7 @@ class Captures:
             self._say(f"a capture failed and the job goes on: {text}")
 
     def _drop(self) -> None:
-        """Let go of the capture, if there is one."""
+        """Discard the capture, if there is one."""
         backend, self._backend, self._request = self._backend, None, None
         saving, self._saving = self._saving, None
         self._ready = self._before = self._long = None
@@ -278,12 +327,19 @@ class Captures:
             self._loaders.end()
         if lines is not None:
             lines.end()
-        # What is being written is written to its end; its profiler has stopped.
+        # A trace that is being written is written to its end; its profiler has stopped.
         if backend is not None and (saving is None or saving.done()):
             try:
                 backend.discard()
             except Exception as broken:  # noqa: BLE001 - as above
                 self._say(f"a profiler could not be stopped ({type(broken).__name__}: {broken})")
+        self._listen()
+
+    def _listen(self) -> None:
+        """Time garbage collections again: no profiler of Hermes records."""
+        paused, self._paused = self._paused, False
+        if paused and self._collections is not None:
+            self._collections.listen()
 
     def _answer(self, state: str, text: str) -> None:
         self._state = state
@@ -295,14 +351,20 @@ class Captures:
                 self.control.say(self._number, slot)
 
     def _give_up(self) -> None:
-        """Listen no more."""
+        """Stop accepting capture requests in this process."""
         self._drop()
         self._off = True
 
     def close(self) -> None:
-        """The job ends: say so to who waits, and let go of the segment."""
+        """Finish at the job's end: write the recorded steps of a capture, answer the request, and close the segment."""
+        if self._saving is None and self._backend is not None and self._request is not None:
+            recorded = self._step - self._request.start_step + 1
+            if recorded > 0:
+                self._finish(self._backend, self._request, self._step, "since the job ended")
         if self._saving is not None:
             self._collect(self._saving, _CLOSE_S)
+            if self._saving is not None:
+                self._end("failed", "the job ended before the trace was written")
         unfinished = self._request is not None and self._state not in FINAL
         self._drop()
         if unfinished:
@@ -312,7 +374,8 @@ class Captures:
 
 
 def _save(backend: Backend) -> Path:
-    """Write the trace; where a warning is an error, once more without: filters are the whole process's, steps go on."""
+    """Write the trace; where a warning became an error, write once more with warnings off: warning filters are
+    process-wide."""
     try:
         return backend.save()
     except Warning:

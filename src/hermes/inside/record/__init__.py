@@ -1,3 +1,3 @@
-"""Records what a training computes: operators, modules, gradients and updates."""
+"""Records the tensors of a training for precision comparisons: operators, modules, gradients and updates."""
 
 from __future__ import annotations

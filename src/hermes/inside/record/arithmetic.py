@@ -1,10 +1,10 @@
-"""Computes operators with other roundings: perturbed as another chip would, or in a wider type and rounded once."""
+"""Runs operators with other roundings: perturbed as on another chip, or computed in a wider type and rounded once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# What neither rounds nor may be rounded: copies, indices, comparisons and random numbers.
+# Operators that do not round and whose results must not be rounded: copies, indices, comparisons and random numbers.
 _EXACT = (
     "aten.copy_", "aten._to_copy", "aten.clone", "aten.fill_", "aten.zero_", "aten.zeros", "aten.ones", "aten.full",
     "aten.arange", "aten.index_select", "aten.gather", "aten.cat", "aten.stack", "aten.where", "aten.masked_fill",
@@ -19,11 +19,11 @@ _EXACT = (
 )  # fmt: skip
 
 _PICKS = ("amax", "amin")
-"""Reductions that give one of their elements as it is."""
+"""Reductions that return one of their elements unchanged."""
 
 
 class Arithmetic:
-    """How results are rounded; `kind` is `perturbed`, `float32` or `float64`."""
+    """The way in which operators' results are rounded; `kind` is `perturbed`, `float32` or `float64`."""
 
     def __init__(self, torch: Any, kind: str, seed: int) -> None:
         self._torch = torch
@@ -32,7 +32,7 @@ class Arithmetic:
         self._exact: dict[str, bool] = {}
 
     def run(self, known: Any, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
-        """The result of the operator, which `call` runs once, rounded as asked for."""
+        """The operator's result, rounded as `kind` says; `call` runs the operator once."""
         exact = self._exact.get(known.name)
         if exact is None:
             exact = self._exact[known.name] = known.name.startswith(_EXACT)
@@ -45,7 +45,8 @@ class Arithmetic:
         return result
 
     def _perturb(self, result: Any) -> None:
-        """Move each element by at most one unit in its last place, at random: another order of sums does as much."""
+        """Move each element by at most one unit in its last place, at random: another order of summation has the same
+        effect."""
         torch = self._torch
         if isinstance(result, (list, tuple)):
             for one in result:
@@ -91,7 +92,7 @@ class Arithmetic:
 
 
 def _narrowest(args: Any, torch: Any) -> Any:
-    """The type that the operator would have computed in: that of its first floating tensor."""
+    """The type that the operator would have computed in: the type of its first floating-point tensor."""
     for one in args:
         if isinstance(one, torch.Tensor) and one.is_floating_point():
             return one.dtype

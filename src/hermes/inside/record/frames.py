@@ -1,4 +1,4 @@
-"""Where in the user's code an operator was called: the frames outside of torch, interned by number."""
+"""Finds where in the user's code an operator was called: stacks of frames outside torch, each with a number."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import sys
 from typing import Any
 
 _DEEPEST = 6
-"""Frames kept of one call; the innermost is the line that a finding names."""
+"""Largest number of frames kept of one call; a finding names the line of the innermost frame."""
 
 
 _ENGINE = "_engine_run_backward"
-"""What torch calls its engine from: frames beyond it are those of whoever asked for the backward pass."""
+"""The function from which torch calls its backward engine: frames beyond it belong to the caller of the backward
+pass."""
 
 
 class Frames:
-    """Numbers stacks. `new` hands out those that have not been written yet."""
+    """The numbered stacks of a recording. `new` returns the stacks that have not been written yet."""
 
     def __init__(self) -> None:
         self._inner: dict[Any, bool] = {}
@@ -23,7 +24,7 @@ class Frames:
         self._fresh: list[tuple[int, tuple[Any, ...]]] = []
 
     def here(self, depth: int) -> int:
-        """The number of the stack `depth` frames above."""
+        """The number of the stack of user frames, `depth` frames above the caller."""
         frame = sys._getframe(depth)
         found: list[Any] = []
         inner = self._inner
@@ -40,8 +41,8 @@ class Frames:
         return self._number(found)
 
     def inside_backward(self, depth: int) -> int | None:
-        """The same of what a function of autograd that the user wrote, or a recomputation, runs in the backward pass;
-        None where torch alone runs there."""
+        """The number of the user's stack inside a backward pass that runs the user's own autograd function or a
+        recomputation. None if only torch runs there."""
         found: list[Any] = []
         at: Any = sys._getframe(depth)
         while at is not None and at.f_code.co_name != _ENGINE:
@@ -63,13 +64,13 @@ class Frames:
         return number
 
     def new(self) -> list[dict[str, Any]]:
-        """Lines for the index of the stacks that are new since the last call."""
+        """Lines for the recording's index: the stacks that are new since the last call."""
         fresh, self._fresh = self._fresh, []
         return [{"stack": number, "frames": _frames(key)} for number, key in fresh]
 
 
 def _is_inner(filename: str) -> bool:
-    """Whether a frame is torch's, Python's own or ours, and so not where to look."""
+    """Whether a frame belongs to torch, Python or Hermes, and so not to the user's code."""
     plain = filename.replace("\\", "/")
     return (
         "/site-packages/torch/" in plain

@@ -1,4 +1,4 @@
-"""The index of one rank: lines that are appended, or kept in a ring of steps until an alarm."""
+"""Writes the index of one rank's recording: lines that are appended, or kept in a ring of steps until an alarm."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 from hermes.inside.record.layout import FORMAT, INDEX, STATISTICS
 from hermes.inside.record.options import Options
-from hermes.inside.say import say
-from hermes.inside.wire.held import Held
+from hermes.inside.warn_once import say
+from hermes.inside.wire.open_files import OpenFile
 
 _MOST_ALARMS = 3
-"""Alarms after which a ring is not kept on: what went wrong first is in it."""
+"""Number of alarms after which a ring records no more: the first fault is then written."""
 
 
 def _encoder() -> Callable[[dict[str, Any]], str]:
-    """Strict JSON. Its encoder of C, which is else made anew for each line, is made once where this Python has one."""
+    """An encoder of strict JSON. Python's C encoder is made once, where this Python has one, and not for each line."""
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
@@ -34,16 +34,16 @@ _FORMS = {
     digits: ',"stats":[' + ",".join("%d" if name in _COUNTS else f"%.{digits}g" for name in STATISTICS) + "]}"
     for digits in (9, 17)
 }
-"""Of statistics: as many digits as tell all numbers of float32, or of float64, from each other."""
+"""Formats of statistics, with enough digits to tell all numbers of float32, or of float64, apart."""
 
 
 def encode_all(lines: list[Any]) -> list[str]:
-    """Many lines, of which some may be text already."""
+    """Encode many lines as JSON; a line that is text already stays as it is."""
     return [line if type(line) is str else encode(line) for line in lines]
 
 
 def encode_value(line: dict[str, Any]) -> str:
-    """The line of a value. Its statistics are most of a recording."""
+    """Encode the line of a value. Values' statistics are most of a recording."""
     row = line.pop("stats", None)
     if row is None:
         return encode(line)
@@ -55,19 +55,19 @@ def encode_value(line: dict[str, Any]) -> str:
 
 
 def encode_values(lines: list[Any]) -> list[str]:
-    """Many lines of values."""
+    """Encode the lines of many values as JSON."""
     return [line if type(line) is str else encode_value(line) for line in lines]
 
 
 def jsonable(number: float) -> float | str:
-    """A number that strict JSON holds, or its name."""
+    """A number that strict JSON holds; the name of NaN or an infinity."""
     if math.isfinite(number):
         return number
     return "nan" if math.isnan(number) else "inf" if number > 0 else "-inf"
 
 
 class Journal:
-    """Writes lines of a recording; nothing is made on the disk before `open`."""
+    """The writer of a recording's index; nothing is made on the disk before `open`."""
 
     def __init__(self, folder: str, options: Options, framework: str, version: str, *, rank: int, world: int) -> None:
         self._folder = folder
@@ -77,20 +77,20 @@ class Journal:
             collections.deque(maxlen=options.ring) if options.ring else None
         )
         self._alarms = 0
-        self._file: Held | None = None
+        self._file: OpenFile | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether steps wait in the ring."""
+        """Whether the ring holds steps that are not written."""
         return bool(self._steps)
 
     @property
     def over(self) -> bool:
-        """Whether there were as many alarms as are written."""
+        """Whether the largest number of alarms has been written."""
         return self._alarms >= _MOST_ALARMS
 
     def open(self) -> None:
-        """Make the folder and the file with its head, once."""
+        """Make the folder and the index file with its head, once."""
         import time
 
         if self._file is not None:
@@ -99,7 +99,7 @@ class Journal:
         path = os.path.join(self._folder, INDEX)  # noqa: PTH118
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         made = os.open(path, flags | os.O_CREAT | os.O_TRUNC, 0o644)
-        self._file = Held(made, lambda: os.open(path, flags))
+        self._file = OpenFile(made, lambda: os.open(path, flags))
         head = {
             "format": FORMAT, **self._head, "process": os.getpid(), "started_ns": time.time_ns(),
             "command": [str(one)[:200] for one in sys.argv[:50]], "options": self._asked,
@@ -108,21 +108,21 @@ class Journal:
         os.write(self._file.number, (json.dumps(head, allow_nan=False) + "\n").encode())
 
     def begin(self, line: str) -> None:
-        """The first line of a step."""
+        """Begin a step with its first line."""
         if self._steps is None:
             self.append([line])
         else:
             self._steps.append([line])
 
     def write(self, lines: list[str]) -> None:
-        """Lines of the step that began last: into the file, or into the ring."""
+        """Write lines of the current step: into the file, or into the ring."""
         if self._steps is None:
             self.append(lines)
         elif self._steps:
             self._steps[-1].extend(lines)
 
     def append(self, lines: list[str]) -> None:
-        """Lines that belong into the file in any case."""
+        """Append lines that belong into the file in any case."""
         if not lines:
             return
         self.open()
@@ -132,7 +132,7 @@ class Journal:
             data = data[os.write(self._file.number, data) :]
 
     def alarm(self, step: int, reason: str) -> None:
-        """Write the steps that the ring holds: something went wrong in this one."""
+        """Write the steps that the ring holds, because a fault was seen in step `step`."""
         held = list(self._steps or ())
         if self._steps is not None:
             self._steps.clear()

@@ -1,11 +1,10 @@
-"""The layout of a recording, which the process that writes it and the one that reads it share.
+"""Defines the file layout of a recording, for the process that writes the recording and the process that reads it.
 
-A recording is a folder with a folder for each rank, `rank0`, `rank1`, …. In it lies `index.jsonl`, one strict JSON
-object a
-line, only ever appended to, and, where whole tensors are kept, parts such as `step10.000.safetensors`. A part is filled
-from byte `DATA_START` on; the header of safetensors goes in front of it when the part is full or the step ends. The
-index
-knows where each tensor lies, so that a part without its header can be read too.
+A recording is a folder with a folder for each rank, `rank0`, `rank1`, …. A rank's folder holds `index.jsonl`, one
+strict JSON object a line, only ever appended to, and, where whole tensors are kept, parts such as
+`step10.000.safetensors`. A part is filled from byte `DATA_START` on; the header of safetensors goes in front when the
+part is full or the step ends. The index knows the place of each tensor; a part without a header can therefore be read
+too.
 
 Lines of the index, told apart by their first key:
 
@@ -35,23 +34,22 @@ SNAPSHOT_VARIABLE = "HERMES_SNAPSHOT"
 """Environment variable that names the file of a snapshot."""
 
 DATA_START = 1 << 20
-"""Bytes that a part keeps for its header."""
+"""Bytes at the begin of a part that are kept for its header."""
 LARGEST_HEADER = DATA_START - 8
 
 PROJECTIONS = 8
-"""Signed sums of a tensor, of which differences tell how far two tensors are apart: the square of a difference of
-signed
-sums is, on average over the signs, the sum of the squares of the elements' differences."""
+"""Number of signed sums of a tensor. Differences of the sums tell how far two tensors are apart. On average over the
+signs, the square of such a difference is the sum of the squared differences of the elements."""
 STATISTICS = ("min", "max", "mean", "norm", "nan", "inf", "zeros", *(f"p{number}" for number in range(PROJECTIONS)))
-"""What `stats` of a value holds, in this order; a number that JSON cannot hold is the text nan, inf or -inf."""
+"""The columns of a value's `stats`, in this order; a number that JSON cannot hold is the text nan, inf or -inf."""
 CHUNK = 1 << 16
-"""A tensor is taken in chunks of so many elements. Of each chunk, the last of which may be shorter, an eighth goes into
-each signed sum and what is left over into the last. Signs are drawn for the elements of a chunk, and for each chunk."""
+"""Number of elements in a chunk of a tensor. An eighth of each chunk goes into each signed sum, and the remainder into
+the last sum. The last chunk may be shorter. Signs are drawn for the elements of a chunk, and for each chunk."""
 _SEED = 20261123
 
 
 def sign_bytes(count: int, of_chunks: bool = False) -> bytes:
-    """Bytes of 0 or 1: the signs of elements, or of chunks."""
+    """Bytes of 0 or 1: the signs of a chunk's elements, or of the chunks."""
     bits = random.Random(_SEED + of_chunks).getrandbits(count)
     return f"{bits:0{count}b}".encode().translate(_TO_NUMBERS)
 
@@ -64,6 +62,6 @@ DTYPES = {
     "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1), "complex64": ("C64", 8),
     "uint16": ("U16", 2), "uint32": ("U32", 4), "uint64": ("U64", 8), "complex128": ("C128", 16),
 }  # fmt: skip
-"""Element types: their name in a part's header, and their bytes."""
+"""Element types by torch's name: the type's name in a part's header, and the bytes of an element."""
 
 PHASES = ("forward", "backward", "gradient", "optimizer", "update")

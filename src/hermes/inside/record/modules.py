@@ -1,15 +1,16 @@
-"""Follows the calls of modules with torch's global hooks, which are there in recorded steps only."""
+"""Follows the calls of torch modules with torch's global hooks, which are registered in recorded steps only."""
 
 from __future__ import annotations
 
 from typing import Any, Tuple
 
 _Place = Tuple[str, Any, int, int]
-"""What a gradient's line says: its name, the module, the number of the module's call, and which tensor of it."""
+"""The place of a gradient: its name, the module, the number of the module's call, and the tensor's position."""
 
 
 class Modules:
-    """Tells the recorder in which module the job is and, where modules are recorded, their values and gradients."""
+    """The hooks that tell the recorder the current module and, where modules are recorded, their values and
+    gradients."""
 
     def __init__(self, recorder: Any, torch: Any) -> None:
         self._recorder = recorder
@@ -21,7 +22,7 @@ class Modules:
         self._waiting: dict[int, list[_Place]] = {}
 
     def attach(self) -> None:
-        """A recorded step begins."""
+        """Register the hooks: a recorded step begins."""
         module, entry = self._torch.nn.modules.module, self._recorder.border.entry
         self._stack = []
         self._waiting = {}
@@ -31,7 +32,7 @@ class Modules:
         ]
 
     def detach(self) -> None:
-        """It ends."""
+        """Remove the hooks: a recorded step ends."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -51,7 +52,8 @@ class Modules:
         self._stack.append((number, op, inputs))
 
     def _after(self, module: Any, args: Any, *rest: Any) -> None:
-        # Where a module raised, torch calls without keyword arguments: recomputation ends so as soon as it has enough.
+        # Where a module raised, torch calls without keyword arguments: recomputation ends with such an exception once
+        # it has enough.
         kwargs, result = rest if len(rest) == 2 else ({}, rest[0])
         recorder = self._recorder
         if not recorder.recording or not self._stack or self._torch.compiler.is_compiling():
@@ -87,7 +89,7 @@ class Modules:
                 more = [recorder.values.of(tensor) for tensor in tensors(kwargs, self._torch)]
                 op["in"] += [one for one in more if one is not None]
             found = tensors(result, self._torch)
-            # Containers come after their parts: the order of the lines is that of the results.
+            # Containers come after their parts: the lines are in the order of the results.
             op["done"] = len(recorder._ops)
             outputs = [recorder.values.of(tensor) for tensor in found]
             op["out"] = [one for one in outputs if one is not None]
@@ -97,7 +99,7 @@ class Modules:
     def _on_gradient(self, found: list[Any], numbers: list[int | None], op: dict[str, Any], of: str) -> None:
         """Record the gradient of a module's tensors. A tensor's own hook adds nothing to the graph.
 
-        What one module gives and the next one takes has one gradient, which is looked at once.
+        A tensor between two modules has one gradient, which is recorded once.
         """
         recorder = self._recorder
         if not self._backward:
@@ -119,7 +121,7 @@ class Modules:
                 return
             with recorder._lock, recorder._off():
                 value = recorder.values.of(gradient)
-                # Whoever took the tensor last is the first on the way back.
+                # In the backward pass, the last module that took the tensor comes first.
                 for name, module, number, at in reversed(waiting):
                     line = recorder.new_op(name, "backward", module, number)
                     line["place"] = at

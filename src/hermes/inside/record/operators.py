@@ -1,4 +1,4 @@
-"""Sees every operator under autograd, as a mode of torch's dispatcher: nothing of torch is replaced."""
+"""Records every torch operator under autograd, as a mode of torch's dispatcher: no function of torch is replaced."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _IGNORED = frozenset(
         "profiler._record_function_exit",
     ]
 )
-# Whose results hold whatever the memory held before.
+# Operators whose results hold the previous content of the memory.
 _EMPTY = frozenset(["aten.empty", "aten.empty_like", "aten.empty_strided", "aten.new_empty", "aten.new_empty_strided"])
 _LONGEST_LIST = 64
 _DEEPEST_LIST = 4
 
 
-class Known:
-    """What one operator is, looked up once."""
+class KnownOperator:
+    """The facts on one kind of operator, looked up once."""
 
     __slots__ = ("collective", "empty", "ignored", "name", "random", "view", "writes")
 
@@ -50,7 +50,7 @@ class Known:
 
 
 class Arguments:
-    """Sorts the arguments of a call into values, in the order of the call, and all the rest."""
+    """The arguments of a call, sorted into tensor values, in the order of the call, and all other arguments."""
 
     __slots__ = ("_of", "_types", "numbers", "tensors")
 
@@ -86,7 +86,8 @@ _AS_THEY_ARE = frozenset([type(None), bool, int, str])
 
 
 def make_mode(recorder: Any, torch: Any) -> Any:
-    """A mode that hands each operator to the recorder. Torch is the user's, so its class is made at run time."""
+    """A dispatcher mode that passes each operator to the recorder. Torch is the user's, so the mode's class is made at
+    run time."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     plain = (torch.Tensor, torch.nn.Parameter)
@@ -100,8 +101,8 @@ def make_mode(recorder: Any, torch: Any) -> Any:
         for one in types:
             if one not in plain:
                 if one.__module__.startswith("torch._subclasses"):
-                    return call()  # a shape is tried out, nothing is computed
-                return NotImplemented  # its own class takes it apart, into operators that come by here
+                    return call()  # a shape is tried out, and no element is computed
+                return NotImplemented  # the tensor's own class splits the operator into operators that come by here
         return record(call, func, args, kwargs)
 
     dispatch = recorder.border.dispatcher(seen)
@@ -112,13 +113,13 @@ def make_mode(recorder: Any, torch: Any) -> Any:
 
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
-            return not left_alone  # else torch wraps each call, and loads its compiler for that
+            return not left_alone  # without this mark torch wraps each call, and loads its compiler for the wrapping
 
     return Recording()
 
 
 def _never_compiled(torch: Any, function: Any) -> bool:
-    """Whether this torch takes it as a mark of the code that neither it nor what it calls is to be compiled."""
+    """Whether this torch accepts a mark on the function that neither it nor its callees are to be compiled."""
     try:
         frames = torch._C._dynamo.eval_frame
         skip = frames._FrameAction.SKIP
@@ -129,12 +130,12 @@ def _never_compiled(torch: Any, function: Any) -> bool:
 
 
 class Operators:
-    """Records operators into a step."""
+    """The recorder of the operators of a step."""
 
     def __init__(self, recorder: Any, torch: Any) -> None:
         self._recorder = recorder
         self._torch = torch
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, KnownOperator] = {}
         self._kept: list[Any] = []
         self._busy = threading.local()
         autograd = torch._C._autograd
@@ -147,14 +148,14 @@ class Operators:
         self._narrow = recorder.options.narrow
 
     def begin(self) -> None:
-        """A step begins."""
+        """Reset the recorder of operators at the begin of a step."""
         self._by_sequence.clear()
 
     def call(self, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
         """Run an operator by `call`, and record it."""
         known = self._known.get(id(func))
         if known is None:
-            known = self._known[id(func)] = Known(func, self._torch)
+            known = self._known[id(func)] = KnownOperator(func, self._torch)
             self._kept.append(func)
         if known.ignored:
             return call()
@@ -175,13 +176,14 @@ class Operators:
         recorder.complete(op)
         return result
 
-    def _run(self, known: Known, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    def _run(self, known: KnownOperator, call: Any, func: Any, args: Any, kwargs: Any) -> Any:
         if self._arithmetic is None or known.view or known.empty or known.random or known.collective:
             return call()
         return self._arithmetic.run(known, call, func, args, kwargs)
 
     def _place(self) -> tuple[str, int | None, int | None]:
-        """Phase, module and, in the backward pass, the operator of the forward pass that this one belongs to."""
+        """The current phase, the module and, in the backward pass, the forward operator that the current operator
+        belongs to."""
         recorder = self._recorder
         if recorder.in_optimizer:
             return "optimizer", None, None
@@ -193,15 +195,15 @@ class Operators:
             found = self._by_sequence.get(node._sequence_nr())
         except (AttributeError, RuntimeError):
             found = None
-        # Recomputed activations run their modules again inside of the backward pass.
+        # Recomputation of activations runs modules again inside the backward pass.
         module = recorder.module if recorder.module is not None else (found[1] if found else None)
         return "backward", module, found[0] if found else None
 
-    def _results(self, known: Known, op: dict[str, Any], given: Arguments, result: Any, args: Any) -> None:
+    def _results(self, known: KnownOperator, op: dict[str, Any], given: Arguments, result: Any, args: Any) -> None:
         recorder = self._recorder
         number = op["n"]
         if op["phase"] == "forward" and self._sequence is not None:
-            # The node that this operator's gradient will come from is made before the operator runs.
+            # The graph node of this operator's gradient is made before the operator runs.
             self._by_sequence.setdefault(self._sequence() - 1, (number, op.get("module")))
         if known.collective:
             _wait(result)
@@ -231,7 +233,7 @@ class Operators:
         return ""
 
     def host_random_state(self) -> str:
-        """A fingerprint of the state of the processor's generator."""
+        """A fingerprint of the state of the processor's random generator."""
         import ctypes
 
         state = self._torch.random.default_generator.get_state()
@@ -247,8 +249,7 @@ def _tensors(result: Any, torch: Any) -> list[Any]:
 
 
 def _wait(result: Any) -> None:
-    """Wait for a collective that runs beside, so that what it brought can be looked at; it is waited for later
-    anyway."""
+    """Wait for an asynchronous collective now, to read its result. The program would wait for it later anyway."""
     for part in result if isinstance(result, (list, tuple)) else ():
         if type(part).__name__ == "ScriptObject" and hasattr(part, "wait"):
             part.wait()

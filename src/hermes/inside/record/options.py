@@ -1,4 +1,4 @@
-"""What a recording is asked for: by Hermes' own options, by the tutorial's JSON or by msProbe's config.json."""
+"""Parses the options of a recording: Hermes' own options, the tutorial's JSON or msProbe's config.json."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LONGEST = 100_000
 
 
 class OptionsError(ValueError):
-    """An option that nothing can be made of; the text says which."""
+    """An option of a recording is invalid; the text says which."""
 
 
 class Options:
-    """Checked options. `asked` holds them as plain values, for the head of the recording."""
+    """The checked options of a recording. `asked` holds them as plain values, for the head of the recording."""
 
     def __init__(self, asked: dict[str, Any]) -> None:
         unknown = sorted(set(asked) - set(DEFAULTS))
@@ -45,7 +45,7 @@ class Options:
         self.ranks = steps(self.asked["ranks"]) if self.asked["ranks"] != "" else None
         self.ring = int(self.asked["ring"])
         self.seed = int(self.asked["seed"])
-        # The last step that is recorded; None where a ring goes on. Asked at the end of every step.
+        # The last recorded step; None where a ring goes on. Read at the end of every step.
         self.last_step = None if self.ring else max(self.steps, default=-1)
         self._scope = _patterns(self.asked["scope"])
         self._operators = _patterns(self.asked["operators"])
@@ -55,11 +55,11 @@ class Options:
         self.modules = self.level != "operators"
 
     def wants_step(self, step: int) -> bool:
-        """Whether this step is recorded."""
+        """Whether the options name this step for recording."""
         return bool(self.ring) or step in self.steps
 
     def wants(self, operator: str, path: str, phase: str) -> bool:
-        """Whether a call belongs to what was asked for."""
+        """Whether a call is recorded, by its operator, module path and phase."""
         if phase not in self.phases:
             return False
         if self._operators is not None and not self._operators.search(operator):
@@ -68,18 +68,18 @@ class Options:
 
     @property
     def narrow(self) -> bool:
-        """Whether some calls are left out."""
+        """Whether the options leave some calls out."""
         return self._scope is not None or self._operators is not None or len(self.phases) < len(PHASES)
 
 
 def from_environment() -> Options | None:
-    """The options that `hermes precision record` put into the environment; None without."""
+    """The options that `hermes precision record` put into the environment; None without such options."""
     text = os.environ.get(OPTIONS_VARIABLE, "")
     return Options(json.loads(text)) if text else None
 
 
 def steps(asked: Any) -> frozenset[int]:
-    """Steps as `10|20`, `0-3`, `1,5` or a list of these."""
+    """Step numbers from `10|20`, `0-3`, `1,5` or a list of these."""
     if isinstance(asked, int):
         return frozenset([asked])
     if isinstance(asked, (list, tuple)):
@@ -103,7 +103,7 @@ def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
 
 
 def _patterns(globs: Any) -> re.Pattern[str] | None:
-    """Globs as one expression; one without a wildcard finds its name anywhere between dots."""
+    """One regular expression for all globs; a glob without a wildcard matches its name anywhere between dots."""
     if not globs:
         return None
     parts = []
@@ -116,7 +116,8 @@ def _patterns(globs: Any) -> re.Pattern[str] | None:
 
 
 def of_config(document: Any) -> dict[str, Any]:
-    """Options out of the tutorial's `msprobe.json` or msProbe's `config.json`. What has no counterpart is left out."""
+    """Options from the tutorial's `msprobe.json` or msProbe's `config.json`. A setting without counterpart is left
+    out."""
     if not isinstance(document, dict):
         raise OptionsError("the configuration is no JSON object")
     if isinstance(document.get("dump"), dict):
@@ -147,13 +148,13 @@ def _of_tutorial(dump: dict[str, Any]) -> dict[str, Any]:
     if common.get("dump_mode") == "module" or (scope and not operators):
         found["level"] = "modules"
     elif scope and operators:
-        # Some are asked for by operator and others by module: take all rather than the calls that are both.
+        # Some calls are asked for by operator and others by module: take all calls, not only those that match both.
         operators = scope = []
     return {**found, **({"operators": operators} if operators else {}), **({"scope": scope} if scope else {})}
 
 
 def operator_stem(name: str) -> str:
-    """What a function of torch is called among operators: `torch.nn.functional.conv2d` runs `convolution`."""
+    """The operator's name of a torch function: `torch.nn.functional.conv2d` runs `convolution`."""
     last = name.rsplit(".", 1)[-1]
     known = {"linear": "mm", "matmul": "mm", "cross_entropy": "log_softmax", "dropout": "dropout"}
     return "convolution" if last.startswith("conv") else known.get(last, last)
@@ -188,6 +189,6 @@ def _of_msprobe(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _api_name(name: str) -> str:
-    """`linear` of `Functional.linear.0.forward`; other texts as they are."""
+    """The function's name in msProbe's API name: `linear` for `Functional.linear.0.forward`; other texts unchanged."""
     parts = name.split(".")
     return parts[1] if len(parts) >= 4 and parts[-1] in ("forward", "backward") else name

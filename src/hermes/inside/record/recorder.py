@@ -1,4 +1,4 @@
-"""The recorder of one process: knows in which step, phase and module the job is, and writes what was asked for."""
+"""Records one torch process: follows step, phase and module of the job, and writes the requested tensors."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hermes.inside.border import Border
+from hermes.inside.error_guard import Border
 from hermes.inside.record.arithmetic import Arithmetic
 from hermes.inside.record.frames import Frames
 from hermes.inside.record.journal import Journal, encode, encode_all, encode_values
+from hermes.inside.record.module_paths import Paths
 from hermes.inside.record.modules import Modules
 from hermes.inside.record.operators import Operators, make_mode
 from hermes.inside.record.options import Options
-from hermes.inside.record.pack import Pack
-from hermes.inside.record.paths import Paths
+from hermes.inside.record.tensor_files import TensorFiles
 from hermes.inside.record.values import Values
-from hermes.inside.record.watch import Watch
-from hermes.inside.say import say
+from hermes.inside.record.watch_numerics import Watch
+from hermes.inside.warn_once import say
 
 
 class Recorder:
-    """Records the steps that the options name. A step ends with the step of the optimizer that stepped first.
+    """A recorder of the steps that the options name. A step ends with the step of the optimizer that stepped first.
 
-    `begin` and `end` are called for every step of the job, and do nothing in one that is not recorded.
+    `begin` and `end` are called for every step of the job, and do nothing in a step that is not recorded.
     """
 
     def __init__(self, torch: Any, options: Options, *, rank: int, world: int) -> None:
@@ -45,24 +45,24 @@ class Recorder:
         self._frames = Frames()
         folder = os.path.abspath(os.path.join(options.out, f"rank{rank}"))  # noqa: PTH100, PTH118
         self._journal = Journal(folder, options, "pytorch", str(torch.__version__), rank=rank, world=world)
-        self._pack = Pack(folder, options.limit_bytes)
+        self._pack = TensorFiles(folder, options.limit_bytes)
         self.values = Values(torch, options, self._pack, self.paths)
         self._operators = Operators(self, torch)
         self._modules = Modules(self, torch)
         self._mode: Any = None
         self._ops: list[Any] = []
         self.stacks: list[int | None] = []
-        """Of each operator of the step the number of its stack."""
+        """The number of the stack of each operator of the step."""
         self._watch = Watch() if options.ring else None
         self._lock = threading.RLock()
 
     # -- steps
 
     def begin(self) -> None:
-        """A step begins, recorded or not."""
+        """Begin a step of the training; record it if the options name it."""
         if self.recording or self.failed or not self.options.wants_step(self.step):
             return
-        self._journal.open()  # not before: a launcher loads torch too, and has nothing to say
+        self._journal.open()  # not before: a launcher loads torch too, and must not make a recording
         self._ops, self.stacks = [], []
         self.values.begin()
         self._operators.begin()
@@ -79,7 +79,7 @@ class Recorder:
             self._mode.__enter__()
 
     def end(self) -> None:
-        """A step is complete."""
+        """End a step of the training, and write its recording."""
         if self.recording:
             self.recording = False
             self._leave()
@@ -88,7 +88,7 @@ class Recorder:
         self.step += 1
 
     def close(self) -> None:
-        """The job ends: what was recorded of a step that did not end is kept as it is."""
+        """Close the recording at the job's end: an unfinished step is kept as it is."""
         if self.recording:
             self.recording = False
             self._leave()
@@ -100,12 +100,12 @@ class Recorder:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will be recorded."""
+        """Whether no further step will be recorded."""
         last = self.options.last_step
         return bool(self.failed) or self._journal.over or (last is not None and self.step > last)
 
     def alarm(self, reason: str) -> None:
-        """Write the steps that the ring holds: the watch saw something."""
+        """Write the steps that the ring holds, because the watch saw a fault."""
         self._journal.alarm(self.step, reason)
 
     # -- what happens inside of a step
@@ -116,7 +116,7 @@ class Recorder:
             return self._operators.call(call, func, args, kwargs)
 
     def new_op(self, name: str, phase: str, module: int | None, forward: int | None = None) -> dict[str, Any]:
-        """A line for a call that begins now."""
+        """A new line for a call that begins now."""
         op: dict[str, Any] = {"op": name, "n": len(self._ops), "phase": phase}
         stack: int | None = None
         if module is not None:
@@ -127,7 +127,7 @@ class Recorder:
         elif phase in ("forward", "optimizer"):
             stack = self._frames.here(2)
         if phase == "backward" and (self.in_function or self.module is not None):
-            # A function of autograd that the user wrote, or a recomputation, has lines of its own.
+            # An autograd function that the user wrote, or a recomputation, has code lines of its own.
             own = self._frames.inside_backward(2)
             stack = stack if own is None else own
         if stack is not None:
@@ -138,29 +138,29 @@ class Recorder:
         return op
 
     def complete(self, op: dict[str, Any]) -> None:
-        """All that is to be said of a call is known: it becomes text, but where the watch wants to look at it."""
+        """Finish the line of a call: encode it as text, unless the watch will read it."""
         if self._watch is None:
             self._ops[op["n"]] = encode(op)
 
     def gradients(self, optimizer: Any) -> None:
-        """The gradients that an optimizer is about to use."""
+        """Record the gradients that an optimizer is about to use."""
         if not self.recording or "gradient" not in self.options.phases:
             return
         self.paths.refresh()
         self._of_parameters(optimizer, "gradient", lambda parameter: parameter.grad)
 
     def updates(self, optimizer: Any) -> None:
-        """The parameters as an optimizer left them."""
+        """Record the parameters after an optimizer's step."""
         if self.recording and "update" in self.options.phases:
             self._of_parameters(optimizer, "update", lambda parameter: parameter)
 
     def _give_up(self, broken: Exception) -> None:
-        """Stop recording for good: the job goes on without."""
+        """Stop recording for good: the job goes on without the recorder."""
         if not self.failed:
             self.failed = f"{type(broken).__name__}: {broken}"[:500]
             say(f"recording stopped in step {self.step}: {self.failed}")
             if self._mode is None or self._is_on_top():
-                # Else it is left when the step ends: an operator is under way.
+                # Otherwise the mode is left when the step ends: an operator is under way.
                 self.recording = False
                 self._leave()
             self._journal.append([encode({"failed": self.failed, "step": self.step})])
@@ -181,14 +181,14 @@ class Recorder:
                     self.complete(op)
 
     def _parameter_name(self, parameter: Any) -> str:
-        from hermes.inside.record.paths import plain
+        from hermes.inside.record.module_paths import local_tensor
 
-        local = plain(parameter)
+        local = local_tensor(parameter)
         return self.paths.tensors.get(local.data_ptr(), ("", ""))[0] if local is not None else ""
 
     @contextmanager
     def _off(self) -> Iterator[None]:
-        """Our own operators are neither recorded nor differentiated."""
+        """Turn recording and autograd off for Hermes' own operators."""
         torch = self.torch
         before = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)
@@ -204,7 +204,7 @@ class Recorder:
     # -- ending and writing
 
     def _leave(self) -> None:
-        # Where one part fails the others must still be left.
+        # Where one mode or hook fails to close, the others must still be closed.
         for part in (self._modules.detach, self._leave_mode, self._leave_stance):
             self.border.call(part)
         self.module = None
@@ -212,7 +212,8 @@ class Recorder:
     def _leave_mode(self) -> None:
         if self._mode is not None and self._is_on_top():
             self._mode.__exit__(None, None, None)
-        # Else the user entered another mode on top: ours stays below it, and lets everything pass.
+        # Otherwise the user entered another mode on top: the recorder's mode stays below, and passes everything
+        # through.
         self._mode = None
 
     def _is_on_top(self) -> bool:

@@ -1,4 +1,4 @@
-"""Starts recording: in a process that `hermes precision record` started, or where the user's code asks for it."""
+"""Starts a recording: in a process that `hermes precision record` started, or where the user's code asks for it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import os
 import sys
 from typing import Any
 
-from hermes.inside.border import Border
+from hermes.inside.error_guard import Border
 from hermes.inside.record.options import Options, from_environment
-from hermes.inside.say import say
+from hermes.inside.warn_once import say
 
 _active: list[Any] = []
 _BORDER = Border(lambda broken: say(f"not recorded: {type(broken).__name__}: {broken}"))
 
 
 class Steps:
-    """Turns the steps of optimizers into steps of the recorder."""
+    """The hooks that turn steps of optimizers into steps of the recorder."""
 
     def __init__(self, recorder: Any) -> None:
         self._recorder = recorder
@@ -28,7 +28,7 @@ class Steps:
         self._handles: list[Any] = []
 
     def attach(self, torch: Any) -> None:
-        """Hook all optimizers and, for the first step, the first call of a module."""
+        """Hook all optimizers and, to begin the first step, the first call of a module."""
         optimizers = importlib.import_module("torch.optim.optimizer")
         entry = self._border.entry
         before, after, called = entry(self._before), entry(self._after), entry(self._called)
@@ -42,7 +42,7 @@ class Steps:
             self._handles.append(torch.nn.modules.module.register_module_forward_pre_hook(called))
 
     def detach(self) -> None:
-        """Nothing is left behind in torch, but a hook that others follow while torch calls them: it does nothing."""
+        """Remove all hooks from torch; a hook that cannot be removed while torch calls hooks does nothing."""
         for handle in self._handles:
             hooks = handle.hooks_dict_ref() or {}
             if self._called_now and handle.id in hooks and next(reversed(hooks)) != handle.id:
@@ -52,7 +52,7 @@ class Steps:
         self._handles = []
 
     def _called(self, module: Any, args: Any) -> None:
-        # The first call begins step 0; the hook that numbers modules comes after this one, and is called by hand once.
+        # The first call begins step 0; the hook that numbers modules comes after this hook, and is called by hand once.
         self._handles.pop().remove()
         if self._recorder.step == 0 and not self._recorder.recording:
             self._recorder.begin()
@@ -71,7 +71,7 @@ class Steps:
         recorder = self._recorder
         recorder.in_optimizer = False
         if recorder.recording:
-            # A step ends whatever became of what was to be recorded of it.
+            # A step ends even if recording the step failed.
             self._border.call(recorder.updates, optimizer)
         if id(optimizer) != self._first:
             return
@@ -84,25 +84,25 @@ class Steps:
 
 
 def _nothing(*_: object) -> None:
-    """Called after steps of optimizers."""
+    """Do nothing after a step of an optimizer."""
 
 
 def rank() -> tuple[int, int]:
-    """Rank and number of ranks, as launchers put them into the environment."""
+    """Rank and number of ranks, from the launcher's environment."""
     found = [os.environ.get(one, "") for one in ("RANK", "WORLD_SIZE")]
     numbers = [int(one) if one.isdigit() else None for one in found]
     return numbers[0] or 0, numbers[1] or 1
 
 
 def start(framework: Any, options: Options) -> Any:
-    """A recorder that follows the job's optimizers from now on; None where this rank is not asked for."""
+    """A recorder that follows the job's optimizers from now on; None where the options leave this rank out."""
     number, world = rank()
     if options.ranks is not None and number not in options.ranks:
         return None
     if claimed("HERMES_RECORD"):
         return None
     if framework.__name__ == "mindspore":
-        from hermes.inside.record.cells import CellRecorder
+        from hermes.inside.record.mindspore_recorder import CellRecorder
 
         recorder: Any = CellRecorder(framework, options, rank=number, world=world)
         steps: Any = recorder
@@ -112,35 +112,35 @@ def start(framework: Any, options: Options) -> Any:
         recorder = Recorder(framework, options, rank=number, world=world)
         steps = Steps(recorder)
     _active.append((recorder, steps))
-    # First: what is half attached is left, too.
+    # First of all: half-registered hooks are removed, too.
     atexit.register(recorder.border.entry(recorder.close))
     recorder.border.call(steps.attach, *([] if steps is recorder else [framework]))
     return recorder
 
 
 def claimed(what: str) -> bool:
-    """Whether another process of this rank does it already: helpers that a job starts load torch too."""
+    """Whether another process of this rank records already: helper processes that a job starts load torch too."""
     name = f"{what}_PROCESS"
     number = os.environ.get("RANK", "")
     own, parent = f"{os.getpid()} {number}", os.environ.get(name, "")
     if number and parent.rpartition(" ")[2] != number:
-        parent = ""  # a launcher came before, which is no rank itself
+        parent = ""  # a launcher came before, which is itself no rank
     if not parent:
         os.environ[name] = own
     return bool(parent) and parent != own
 
 
 def boot(framework: str = "torch") -> None:
-    """Start as the environment says."""
+    """Start recording, a snapshot, or both, as the environment says."""
     options = from_environment()
     if options is not None:
         start(sys.modules[framework], options)
 
 
 class record:  # noqa: N801 - used as `with record(...)` and `@record(...)`
-    """Record what runs inside, as a context or as a decorator, without a launcher.
+    """A context or decorator that records the code inside, without a launcher.
 
-    Each time it is entered is a step, unless an optimizer steps inside: then the optimizer's steps count.
+    Each entry is a step, unless an optimizer steps inside: then the optimizer's steps count.
     """
 
     def __init__(self, out: str, **options: Any) -> None:

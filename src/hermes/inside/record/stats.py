@@ -1,4 +1,4 @@
-"""Statistics and fingerprints of tensors: a few reductions each, with one copy to the host for many tensors."""
+"""Computes statistics and fingerprints of tensors, with one copy to the host for many tensors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _Row = List[float]
 Done = Callable[[Dict[str, Any], Optional[_Row]], None]
 STATS = len(STATISTICS) - PROJECTIONS
 _CHUNKS = 1 << 14
-"""Chunks that have a sign of their own; longer tensors use them again."""
+"""Number of chunks with a sign of their own; longer tensors use the signs again."""
 _AT_ONCE = 16
-"""Chunks that are looked at together: what that takes of memory beside the tensor is 4 MB."""
+"""Number of chunks that are computed together: this takes 4 MB of memory beside the tensor."""
 _ROWS = 256
 _SHORT = 512
-"""Up to so many elements, tensors of one length are put beside each other first: calls of torch take longer than what
-they compute."""
+"""Up to this many elements, tensors of equal length are first put beside each other: torch's calls take longer than
+their computation."""
 _SHORT_ROWS = 32
 _LENGTHS = 64
 _SIGN_BYTES = sign_bytes(CHUNK)
@@ -26,7 +26,8 @@ _CHUNK_BYTES = sign_bytes(_CHUNKS, of_chunks=True)
 
 
 class Statistics:
-    """Computes rows as `layout.STATISTICS` says, and calls `done` with a line and its row at `collect`, or before."""
+    """The statistics of tensors, as `layout.STATISTICS` defines them; `done` gets a line and its row at `collect`, or
+    before."""
 
     def __init__(self, torch: Any, done: Done) -> None:
         self._torch = torch
@@ -36,11 +37,11 @@ class Statistics:
         self._host: dict[Any, _Host] = {}
 
     def of(self, tensor: Any, line: dict[str, Any]) -> None:
-        """Find the row of `tensor`; None where it has no element."""
+        """Compute the row of `tensor`; the row is None for a tensor without elements."""
         torch = self._torch
         kind = tensor.dtype
         if tensor.requires_grad and torch.is_grad_enabled():
-            tensor = tensor.detach()  # operators of recurrent cells come by above autograd, which knows no `out`
+            tensor = tensor.detach()  # operators of recurrent cells come by above autograd, which does not know `out`
         if kind is not torch.float32:
             if kind.is_complex:
                 tensor = torch.view_as_real(tensor.resolve_conj())
@@ -62,7 +63,7 @@ class Statistics:
             host.of(flat, count, line)
 
     def collect(self) -> None:
-        """Fetch all that was not handed over yet."""
+        """Pass on all rows that were not passed on yet, with one copy from the device."""
         for host in self._host.values():
             host.collect()
         groups: dict[Any, list[tuple[dict[str, Any], Any]]] = {}
@@ -75,7 +76,8 @@ class Statistics:
                 self._done(line, row)
 
     def _device(self, flat: Any) -> list[Any]:
-        """Sums of signed elements, since a device may round the factors of its products."""
+        """Signed sums of a tensor on a device. Signed elements are summed, since a device may round the factors of
+        products."""
         torch = self._torch
         low, high = torch.aminmax(flat)
         kind, count = flat.dtype, flat.numel()
@@ -111,7 +113,7 @@ class Statistics:
 
 
 def _few(elements: list[float]) -> _Row:
-    """The row of a handful of elements, which no reduction is worth."""
+    """The row of a handful of elements, computed in Python: a torch reduction would take longer."""
     nan = sum(1.0 for one in elements if math.isnan(one))
     inf = sum(1.0 for one in elements if math.isinf(one))
     low, high = (math.nan, math.nan) if nan else (float(min(elements)), float(max(elements)))
@@ -122,15 +124,14 @@ def _few(elements: list[float]) -> _Row:
 
 
 def _signed(elements: list[float], place: int, chunk: int) -> float:
-    """The signed sum of elements from a place of a chunk on."""
+    """The signed sum of elements that begin at `place` of chunk number `chunk`."""
     total = sum(one if _SIGN_BYTES[place + at] else -one for at, one in enumerate(elements))
     return total if _CHUNK_BYTES[chunk % _CHUNKS] else -total
 
 
 class _Table:
-    """Rows that torch writes its results into, each of a chunk, with columns as `layout.STATISTICS` has them: but for
-    the sum in the place of the mean, for what is not zero in the place of zeros, and with the sign of the first chunk.
-    """
+    """A table of results: a row for each chunk, with the columns of `layout.STATISTICS`. The sum stands in the place of
+    the mean, and the count of non-zeros in the place of zeros. The sign is that of the first chunk."""
 
     def __init__(self, torch: Any, signs: Any, room: Any, rows: int) -> None:
         self._torch = torch
@@ -139,13 +140,13 @@ class _Table:
         self._room = room
         self._zero = torch.zeros((), dtype=signs.dtype)
         self.rows = torch.zeros(rows, len(STATISTICS), dtype=signs.dtype)
-        # Views into the table are made once: to make one takes as long as to fill it. Only rows of a table that a long
-        # tensor has enlarged are beyond these.
+        # Views into the table are made once: making a view takes as long as filling it. Only rows that a long tensor
+        # has added to the table have no such view.
         self._views = [_columns(row) for row in self.rows[:_ROWS].unbind()]
         self._parts: dict[int, tuple[int, Any, Any, Any, Any]] = {}
 
     def one(self, flat: Any, count: int, at: int) -> float:
-        """Fill a row from one chunk; its norm."""
+        """Fill row `at` from one chunk; returns the chunk's norm."""
         torch = self._torch
         low, high, total, norm, nonzero, signed = self._views[at] if at < _ROWS else _columns(self.rows[at])
         found = self._parts.get(count)
@@ -156,13 +157,13 @@ class _Table:
         torch.sum(flat, 0, out=total)
         torch.mul(flat if even == count else flat[:even], signs, out=products)
         torch.sum(by_part, 1, out=signed)
-        # To fill with ones and to add them up is several times as fast as to count. Signs make nothing zero.
+        # Filling with ones and adding them up is several times as fast as counting. Signs turn no element into zero.
         torch.ne(products if even == count else flat, self._zero, out=room)
         torch.sum(room, 0, out=nonzero)
         return float(norm.item())
 
     def fill(self, chunks: Any, at: int) -> None:
-        """Fill rows from chunks of one length, each a row."""
+        """Fill rows from chunks of one length, a row for each chunk."""
         torch = self._torch
         rows, count = chunks.shape
         if rows == 1:
@@ -193,18 +194,18 @@ class _Table:
 
 
 def _columns(row: Any) -> tuple[Any, ...]:
-    """The elements of a row of a table that `_Table.one` fills."""
+    """The elements of a table row that `_Table.one` fills."""
     return row[0], row[1], row[2], row[3], row[6], row[-PROJECTIONS:]
 
 
 class _Host:
-    """Statistics of the processor's own tensors: each chunk fills a row of a table, which becomes numbers at once."""
+    """The statistics of host tensors: each chunk fills a row of a table, which becomes numbers at once."""
 
     def __init__(self, torch: Any, done: Done, signs: Any, chunk_signs: Any) -> None:
         self._torch = torch
         self._done = done
         self._at_once = min(_AT_ONCE, torch.get_num_threads())
-        """Chunks that one call of torch takes: of one thread no more than its cache holds."""
+        """Number of chunks that one call of torch takes: for one thread no more than its cache holds."""
         self._make = torch, signs * chunk_signs[0], torch.empty(CHUNK * self._at_once, dtype=signs.dtype)
         self._size = _ROWS
         self._table = _Table(*self._make, _ROWS)
@@ -213,7 +214,7 @@ class _Host:
         self._short: dict[int, _Short] = {}
 
     def of(self, flat: Any, count: int, line: dict[str, Any]) -> None:
-        """Find the row of elements."""
+        """Compute the row of statistics of a host tensor's elements."""
         if count <= _SHORT:
             short = self._short.get(count)
             if short is None:
@@ -232,7 +233,7 @@ class _Host:
         self._waiting.append((line, count, chunks, flat[count - rest :].tolist() if rest else _NONE, bad))
 
     def _chunks(self, flat: Any, count: int) -> float:
-        """Fill rows from a tensor of several chunks; a number that is finite where all elements are."""
+        """Fill rows from a tensor of several chunks; returns a number that is finite where all elements are."""
         first, table = self._used, self._table
         whole, rest = divmod(count, CHUNK)
         if self._at_once == 1 and (rest >= PROJECTIONS or not rest):
@@ -249,7 +250,7 @@ class _Host:
         return float(table.rows[first : first + whole + bool(rest), 3].sum().item())
 
     def collect(self) -> None:
-        """Hand over all rows."""
+        """Pass the rows of all waiting host tensors to `done`."""
         for short in self._short.values():
             short.collect()
         if len(self._short) > _LENGTHS:
@@ -264,7 +265,7 @@ class _Host:
 
 
 class _Short:
-    """Tensors of one length, of few elements, beside each other."""
+    """A batch of short tensors of equal length, placed beside each other."""
 
     def __init__(self, table: _Table, done: Done, like: Any, count: int) -> None:
         self._table = table
@@ -297,12 +298,12 @@ _NONE: list[float] = []
 
 
 def _bad(flat: Any) -> list[float]:
-    """How many elements are NaN, and how many infinite."""
+    """The number of NaN elements, and the number of infinite elements."""
     return [float(flat.isnan().sum().item()), float(flat.isinf().sum().item())]
 
 
 def _together(rows: list[_Row]) -> _Row:
-    """The row of a tensor from those of its chunks."""
+    """The row of a tensor, merged from the rows of its chunks."""
     columns = list(zip(*rows))
     low, high, norm = min(columns[0]), max(columns[1]), math.hypot(*columns[3])
     if any(map(math.isnan, columns[3])):
@@ -313,7 +314,7 @@ def _together(rows: list[_Row]) -> _Row:
 
 
 def _finished(row: _Row, count: int, tail: list[float], bad: list[float]) -> _Row:
-    """As `layout.STATISTICS` has it, with the elements that are left over beside eight equal parts."""
+    """The final row as `layout.STATISTICS` defines it, including the `tail` elements beyond eight equal parts."""
     row[2] /= count
     row[6] = count - row[6]
     if bad:
@@ -324,14 +325,14 @@ def _finished(row: _Row, count: int, tail: list[float], bad: list[float]) -> _Ro
 
 
 class Fingerprints:
-    """A number for the bits of a tensor in their order: the same on every device, since integers do not round."""
+    """A fingerprint of a tensor's bits in their order: the same on every device, since integers do not round."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._weights: dict[str, tuple[Any, Any]] = {}
 
     def of(self, tensor: Any) -> str:
-        """Sixteen hexadecimal digits."""
+        """The tensor's fingerprint: sixteen hexadecimal digits."""
         torch = self._torch
         if not tensor.numel():
             return "0" * 16
@@ -369,7 +370,7 @@ class Fingerprints:
 
 
 FINGERPRINT_SEEDS = (101, 102)
-"""Of the words that elements are mixed with, and of those that they are multiplied by."""
+"""Seeds of the words that elements are mixed with, and of the words that they are multiplied by."""
 
 
 def drawn_words(seed: int) -> bytes:

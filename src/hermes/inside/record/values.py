@@ -1,30 +1,31 @@
-"""Numbers the tensors of a step: one that is seen again unchanged is the same value, and is looked at once."""
+"""Numbers the tensors of a step: an unchanged tensor seen again is the same value, and is described once."""
 
 from __future__ import annotations
 
 import weakref
 from typing import Any
 
-from hermes.inside.border import warnings_let_pass
+from hermes.inside.error_guard import warnings_let_pass
 from hermes.inside.record.journal import encode_value
+from hermes.inside.record.module_paths import Paths, local_tensor
 from hermes.inside.record.options import Options
-from hermes.inside.record.pack import Pack
-from hermes.inside.record.paths import Paths, plain
 from hermes.inside.record.stats import Fingerprints, Statistics
+from hermes.inside.record.tensor_files import TensorFiles
 
 _BITS = 32
 _NUMBERS = (1 << _BITS) - 1
 
 
 class Values:
-    """The values of one step and the lines that say what they are.
+    """The values of one step and the lines that describe them.
 
     Where all operators are recorded, and so every write is seen, a tensor is recognised by its block of memory and the
-    place in it; else by the object. What is kept for each value is text and numbers, unless `lines` are looked at when
-    the step has ended: thousands of lists and dictionaries would keep Python's collector busy.
+    place in the block. Otherwise a tensor is recognised by the Python object. Each value is kept as text and numbers,
+    unless `lines` are read when the step has ended: thousands of lists and dictionaries would keep Python's collector
+    busy.
     """
 
-    def __init__(self, torch: Any, options: Options, pack: Pack, paths: Paths) -> None:
+    def __init__(self, torch: Any, options: Options, pack: TensorFiles, paths: Paths) -> None:
         self._torch = torch
         self._options = options
         self._pack = pack
@@ -38,7 +39,7 @@ class Values:
         self.begin()
 
     def begin(self) -> None:
-        """Forget all values: a step begins."""
+        """Forget the tensor values of the last step: a new step begins."""
         self.lines: list[Any] = []
         self.dropped = 0
         self._release()
@@ -48,20 +49,21 @@ class Values:
         self._writers: dict[int, int] = {}
 
     def _release(self) -> None:
-        """Let go of the memory blocks of a step. While one is held weakly, no other block has its identity."""
+        """Release the memory blocks of a step. While a block is held weakly, no other block has its identity."""
         for held in self._held:
             self._torch.UntypedStorage._free_weak_ref(held)
         self._held = []
 
     def collect(self) -> None:
-        """Fetch what devices still hold."""
+        """Fetch the statistics that devices still hold."""
         self._statistics.collect()
 
     def of(
         self, tensor: Any, *, op: int | None = None, base: int | None = None, version: int | None = None
     ) -> int | None:
-        """The number of a value. `op` made it just now; `base` is the value that it is a view of, with its version."""
-        local = tensor if type(tensor) in self._types else plain(tensor)
+        """The number of a tensor's value. `op` has just made the tensor; `base` is the base value of a view, with its
+        version."""
+        local = tensor if type(tensor) in self._types else local_tensor(tensor)
         if local is None or local.is_meta:
             return None
         if self._trusting:
@@ -129,13 +131,13 @@ class Values:
         return number
 
     def wrote(self, tensor: Any, op: int) -> None:
-        """An operator wrote into this tensor's memory: what is read there next was made by it."""
-        local = plain(tensor)
+        """Note that an operator wrote into this tensor's memory: a value read there next was made by that operator."""
+        local = local_tensor(tensor)
         if local is not None and self._trusting:
             self._writers[local.untyped_storage()._cdata] = op
 
     def _line(self, local: Any, shape: Any, dtype: Any) -> dict[str, Any]:
-        """The line of a value that was not seen before."""
+        """The new line of a value that was not seen before."""
         text = self._dtypes.get(dtype)
         if text is None:
             text = self._dtypes[dtype] = str(dtype)[6:]
@@ -173,14 +175,14 @@ class Values:
         self._complete(line)
 
     def _complete(self, line: dict[str, Any], row: list[float] | None = None) -> None:
-        """All that is to be said of a value is known."""
+        """Finish the line of a value, and encode it as text unless a ring needs it."""
         if row is not None:
             line["stats"] = row
         if not self._options.ring:
             self.lines[line["value"]] = encode_value(line)
 
     def _sampled(self, line: dict[str, Any], local: Any) -> Any:
-        """The tensor, or evenly spaced elements of one that is longer than asked for."""
+        """The tensor, or evenly spaced elements of a tensor longer than the options ask for."""
         most = self._options.sample
         if not most or local.numel() <= most:
             return local

@@ -1,4 +1,4 @@
-"""The control segment of a job: one request at a time goes in, each rank's answer comes out."""
+"""The control segment of a job: a watcher writes one capture request at a time, and each rank writes its answer."""
 
 from __future__ import annotations
 
@@ -13,54 +13,57 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Final
 
-from hermes.inside.wire import process, segment
+from hermes.inside.wire import process, shared_memory_file
 from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.held import Held, held
+from hermes.inside.wire.open_files import OpenFile, is_locked
 
 MAGIC = b"HERMCTRL"
 RANKS = 256
-"""Ranks of one host that a segment has room for."""
-_REQUEST_AT = segment.HEADER
+"""Number of ranks of one host that a segment has room for."""
+_REQUEST_AT = shared_memory_file.HEADER
 _REQUEST_SIZE = 8192
 _SLOTS_AT = _REQUEST_AT + _REQUEST_SIZE
 _SLOT_SIZE = 256
 SIZE = _SLOTS_AT + RANKS * _SLOT_SIZE
 
 _REQUEST = struct.Struct("<QII")
-"""Epoch, length and checksum; the epoch is odd while the request is being written."""
+"""Epoch, length and checksum of a request; the epoch is odd while the request is being written."""
 _LONGEST = _REQUEST_SIZE - _REQUEST.size
 _EPOCH = struct.Struct("<Q")
 _MUTEX, _KEEPERS = RANKS, RANKS + 1
-"""Bytes that are locked: that of each slot by its rank, one while the request is written, one by who keeps the job."""
+"""Bytes that are locked: the byte of each slot by its rank, one while the request is written, one by the job's
+keeper."""
 _SLOT = struct.Struct("<qqqQqI")
-"""Rank, process, its start time, epoch answered, state, length of the text; then the text; the checksum ends it."""
+"""Rank, process, its start time, epoch answered, state, length of the text; then the text; the checksum ends the
+slot."""
 _TEXT = _SLOT_SIZE - _SLOT.size - 4
 _CHECK = struct.Struct("<I")
 
 STATES: Final = ("none", "accepted", "started", "finished", "refused", "failed", "cancelled", "gone", "late")
-"""What a rank says to a request; the last six are final.
+"""States of a rank's answer to a request; the last six are final.
 
-`gone`: the rank ended with its job. `late`: it had passed the first step when it heard of the capture.
+`gone`: the rank ended with its job. `late`: the rank had passed the capture's first step when it read the request.
 """
 FINAL: Final = frozenset({"finished", "refused", "late", "failed", "cancelled", "gone"})
 LEVELS: Final = ("light", "standard", "full")
 _MOST_STEPS = 1000
 LONGEST_NS: Final = 600_000_000_000
-"""A capture that has been recorded for so long ends with the step under way; none holds up a step for longer."""
+"""A capture that has been recorded for this many ns ends with the step under way; no capture holds up a step for
+longer."""
 NO_STEP = (
     "no step was found: a step ends when an optimizer of torch steps; a loop of another kind says so itself, "
     "with hermes.inside.step() after each of its steps"
 )
-"""What is told once of a job in which no rank has taken a slot."""
+"""The line that is printed once for a job in which no rank has taken a slot."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One capture asked for: steps `start_step` up to, not including, `start_step + steps`, of the ranks named.
+    """A request for a capture: steps `start_step` up to, not including, `start_step + steps`, of the ranks in `ranks`.
 
-    `ranks` empty means all. `deadline_ns` (since 1970) ends what never began. `largest_bytes` bounds what one rank
-    writes. `options` are those of a back end: `memory`, `stack`, `mstx`, `aic_metrics`,
-    and `levels.NPU_OPTIONS`.
+    Empty `ranks` means all. A capture that has not begun by `deadline_ns` (since 1970) is dropped. `largest_bytes`
+    bounds the bytes that one rank writes. `options` are options of a back end: `memory`, `stack`, `mstx`,
+    `aic_metrics`, and `capture_levels.NPU_OPTIONS`.
     """
 
     action: str
@@ -75,13 +78,13 @@ class Request:
     options: Mapping[str, str] = ()  # type: ignore[assignment]
 
     def for_rank(self, rank: int) -> bool:
-        """Whether that rank is asked."""
+        """Whether the request is for this rank."""
         return not self.ranks or rank in self.ranks
 
 
 @dataclass(frozen=True)
 class Slot:
-    """What a rank says of itself: its process, and how far it is with the request of that epoch."""
+    """A rank's slot in the segment: its process, and its state in the request with that epoch."""
 
     rank: int
     pid: int
@@ -94,7 +97,7 @@ class Slot:
 
 
 def encode(request: Request) -> bytes:
-    """The request as JSON; raises `LiveError` when it is too long or says what `decode` would refuse."""
+    """The request as JSON; raises `LiveError` when the JSON is too long or `decode` would refuse it."""
     text = json.dumps({**asdict(request), "ranks": list(request.ranks), "options": dict(request.options)}).encode()
     if len(text) > _LONGEST:
         raise LiveError(f"the request has {len(text)} bytes, and at most {_LONGEST} fit")
@@ -103,7 +106,7 @@ def encode(request: Request) -> bytes:
 
 
 def decode(text: bytes) -> Request:
-    """The request of that JSON; every value is checked, since the writer may be anything. Raises `LiveError`."""
+    """The request in this JSON; every value is checked, since any process may have written it. Raises `LiveError`."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as broken:
@@ -128,26 +131,27 @@ def decode(text: bytes) -> Request:
 
 
 class Control:
-    """Either side's view of the segment; a rank writes its own slot, whoever holds the lock writes the request.
+    """The view of the segment for ranks and watchers; a rank writes its own slot, and the holder of the lock the
+    request.
 
-    Who has claimed a slot or keeps the job holds a lock until `close`, or until its process ends.
+    A process that has claimed a slot or keeps the job holds a lock until `close`, or until the process ends.
     """
 
     def __init__(self, path: Path, descriptor: int, about: Mapping[str, object]) -> None:
         self.path = path
         self.about = about
-        self._file = Held(descriptor, lambda: segment.again(path))
+        self._file = OpenFile(descriptor, lambda: shared_memory_file.reopen(path))
         self._mine: int | None = None
 
     @classmethod
     def create(cls, path: Path, about: Mapping[str, object]) -> Control:
-        """A new segment; raises `LiveError` when it cannot be made whole."""
-        return cls(path, segment.create(path, MAGIC, SIZE, about), about)
+        """Create a new segment; raises `LiveError` when it cannot be made completely."""
+        return cls(path, shared_memory_file.create(path, MAGIC, SIZE, about), about)
 
     @classmethod
     def attach(cls, path: Path, *, job: str | None = None) -> Control:
-        """The segment that is there. Raises `LiveError` unless it is one, of this user, and of that job."""
-        descriptor, size, about = segment.attach(path, MAGIC, writable=True)
+        """Open an existing segment. Raises `LiveError` unless the file is a segment of this user and of job `job`."""
+        descriptor, size, about = shared_memory_file.attach(path, MAGIC, writable=True)
         if size != SIZE or (job is not None and about.get("job") != job):
             os.close(descriptor)
             raise LiveError(f"{path} is of another job, or of another size")
@@ -155,12 +159,14 @@ class Control:
 
     @property
     def descriptor(self) -> int:
-        """Where the segment is open at this moment. Raises `OSError` where the job has closed it for good."""
+        """The descriptor where the segment is open at this moment. Raises `OSError` where the job has closed it for
+        good."""
         return self._file.number
 
     @property
     def epoch(self) -> int:
-        """Grows by 2 with each request; odd while one is being written. Raises `LiveError` when it was cut off."""
+        """The epoch, which grows by 2 with each request; odd while a request is being written. Raises `LiveError` for a
+        truncated segment."""
         return int(_EPOCH.unpack(self._read(_REQUEST_AT, _EPOCH.size))[0])
 
     def _read(self, at: int, size: int) -> bytes:
@@ -173,17 +179,17 @@ class Control:
         os.pwrite(self.descriptor, _EPOCH.pack(epoch), _REQUEST_AT)
 
     def keep(self) -> None:
-        """Hold the job's memory as long as this is open, as who brings its ranks does."""
+        """Keep the job's memory as long as this object is open, as the process does that brings the job's ranks."""
         self._file.lock(_KEEPERS, shared=True)
 
     def in_use(self) -> bool:
-        """Whether a rank or a keeper of the job lives, other than this one."""
-        return held(self.descriptor, 0, _MUTEX) or held(self.descriptor, _KEEPERS)
+        """Whether a rank or a keeper of the job lives, other than this process."""
+        return is_locked(self.descriptor, 0, _MUTEX) or is_locked(self.descriptor, _KEEPERS)
 
     def request(self) -> tuple[int, Request] | None:
-        """The current request and its epoch; None when there is none, or when it is being written right now.
+        """The current request and its epoch; None without a request, or while one is being written.
 
-        Raises `LiveError` when what stands there is no request: by its checksum, or by what it says.
+        Raises `LiveError` for an invalid request: by its checksum, or by its values.
         """
         epoch, length, check = _REQUEST.unpack(self._read(_REQUEST_AT, _REQUEST.size))
         if epoch == 0 or epoch % 2:
@@ -198,14 +204,14 @@ class Control:
         return epoch, decode(text)
 
     def ask(self, request: Request) -> int:
-        """Put a request in; returns its epoch. Raises `LiveError` while another is under way, unless it cancels it."""
+        """Write a request; returns its epoch. Raises `LiveError` while another request is under way, unless this one
+        cancels it."""
         text = encode(request)
         with self.locked():
             busy = [slot.rank for slot in self.slots() if slot.alive and self._under_way(slot)]
             if busy and request.action != "cancel":
                 raise LiveError(f"a capture is under way on rank {', '.join(map(str, busy))}")
-            # A watcher that was killed while it wrote left it odd.
-            # One that random bytes have made huge begins anew.
+            # A watcher that was killed while it wrote left the epoch odd.
             epoch = self.epoch % (1 << 60)
             writing = epoch + (2 if epoch % 2 else 1)
             self._write_epoch(writing)
@@ -227,11 +233,11 @@ class Control:
         return slot.epoch != epoch and time.time_ns() < request.deadline_ns
 
     def claim(self, rank: int, text: str = "") -> int:
-        """The number of the slot that this process has for that rank from now on, with that text until it says more.
+        """Claim a slot for a rank with a first text; returns the slot's number, which this process keeps.
 
-        Raises `LiveError` when another living process has it, or when all are taken.
+        Raises `LiveError` when another living process has the rank's slot, or when all slots are taken.
         """
-        pid, started = process.me()
+        pid, started = process.own_identity()
         with self.locked():
             if os.fstat(self.descriptor).st_nlink == 0:
                 raise LiveError(f"{self.path} was removed")
@@ -253,7 +259,7 @@ class Control:
             return free
 
     def say(self, number: int, slot: Slot) -> None:
-        """Write a slot; only its owner may."""
+        """Write a slot; only the slot's owner may do so."""
         text = slot.text.encode("utf-8", "replace")[:_TEXT]
         words = (slot.rank, slot.pid, slot.started, slot.epoch, STATES.index(slot.state), len(text))
         body = (_SLOT.pack(*words) + text).ljust(_SLOT_SIZE - 4, b"\0")
@@ -261,13 +267,13 @@ class Control:
         os.pwrite(self.descriptor, body + _CHECK.pack(zlib.crc32(body)), at)
 
     def count_no_more(self) -> None:
-        """Take back what this process has said its steps are. What it has answered to a request stays."""
+        """Take back this process's description of its steps. An answer to a request stays."""
         slot = None if self._mine is None else self.slot(self._mine)
         if self._mine is not None and slot is not None and slot.state == "none":
             self.say(self._mine, replace(slot, text=""))
 
     def slot(self, number: int) -> Slot | None:
-        """What stands in a slot; None when it is empty, damaged, or being written."""
+        """The content of a slot; None for a slot that is empty, damaged, or being written."""
         raw = os.pread(self.descriptor, _SLOT_SIZE, _SLOTS_AT + number * _SLOT_SIZE)
         return self._slot_of(number, raw)
 
@@ -278,11 +284,11 @@ class Control:
         if not (0 <= state < len(STATES) and length <= _TEXT and pid > 0):
             return None
         text = raw[_SLOT.size : _SLOT.size + length].decode("utf-8", "replace")
-        alive = number == self._mine or held(self.descriptor, number)
+        alive = number == self._mine or is_locked(self.descriptor, number)
         return Slot(rank=rank, pid=pid, started=started, epoch=epoch, state=STATES[state], text=text, alive=alive)
 
     def slots(self) -> list[Slot]:
-        """All slots in use, by rank."""
+        """All slots of ranks in the segment that are in use, by rank."""
         raw = os.pread(self.descriptor, RANKS * _SLOT_SIZE, _SLOTS_AT)
         parts = (raw[number * _SLOT_SIZE : (number + 1) * _SLOT_SIZE] for number in range(RANKS))
         found = [slot for number, part in enumerate(parts) if (slot := self._slot_of(number, part))]
@@ -290,9 +296,9 @@ class Control:
 
     @contextlib.contextmanager
     def locked(self, patience_s: float = 2.0) -> Iterator[None]:
-        """Hold the lock of the segment, which dies with its holder; `LiveError` after that patience.
+        """Hold the lock of the segment, which dies with its holder; raises `LiveError` after `patience_s` seconds.
 
-        Ranks take it once, when they claim their slot, and never while they step.
+        A rank takes the lock once, when it claims its slot, and never while it steps.
         """
         give_up = time.monotonic() + patience_s
         while not self._file.lock(_MUTEX):
@@ -305,7 +311,7 @@ class Control:
             self._file.unlock(_MUTEX)
 
     def remove(self) -> bool:
-        """Remove the file unless somebody else is in the job; whether it was removed."""
+        """Remove the segment's file unless another process is in the job; returns whether it was removed."""
         with self.locked():
             if self.in_use():
                 return False
@@ -313,5 +319,5 @@ class Control:
             return True
 
     def close(self) -> None:
-        """Let go of the file and the locks; the file stays. In a forked child only its own copy is let go of."""
+        """Close the file and release the locks; the file stays. In a forked child only the child's copy is closed."""
         self._file.close()

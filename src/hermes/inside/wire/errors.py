@@ -1,11 +1,11 @@
-"""What can be wrong with what a job shares; free of other rooms, since it is loaded into the training process."""
+"""Errors of the data that a job shares. Imports no other package, since the training process loads this module."""
 
 from __future__ import annotations
 
 
 class LiveError(Exception):
-    """A segment, ring or log cannot be used; the text says which and why, in one line."""
+    """A segment, ring or log cannot be used; the text says which one and why, in one line."""
 
 
 class LogInUseError(LiveError):
-    """Another process writes the log."""
+    """A step log cannot be written, because another process writes it."""

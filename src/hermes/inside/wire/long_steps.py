@@ -1,4 +1,4 @@
-"""Steps that take longer than the others at an even distance: evaluations, checkpoints, starts of epochs."""
+"""Finds steps that take longer than the others at an even distance: evaluations, checkpoints, starts of epochs."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 FEWEST = 3
-"""Long steps at an even distance: two have one distance, which is even by itself."""
+"""Fewest long steps at an even distance: two steps have one distance, which is even by itself."""
 CHANCE = 0.05
-"""A row of steps counts where fewer than so many rows this long would be expected by chance: the usual level."""
+"""A row of long steps counts if fewer than 0.05 such rows would be expected by chance: the usual level."""
 _MOST = 256
-"""So many steps are looked at, the last: some ten milliseconds of work."""
+"""Largest number of steps that are read, the last ones: some ten milliseconds of work."""
 _MOST_EXCESS = 300
-"""Ranks by which a row may be behind the best one; those beyond it count as chance."""
+"""Ranks by which a row may be behind the best row; rows further behind count as chance."""
 
 
 @dataclass(frozen=True)
 class LongSteps:
-    """Each `period`th step, the last of them number `last`, takes longer than `usual_ns`, the median of the others.
+    """A pattern of long steps: each `period`th step, the last one number `last`, takes longer than the other steps.
 
-    `count` of `steps` do; `extra_ns` is by how much each, the median, and `share` what that is of all time.
+    `usual_ns` is the median of the other steps. `count` of `steps` are long; `extra_ns` is the median extra time of a
+    long step, and `share` the extra time's share of all time.
     """
 
     period: int
@@ -32,7 +33,7 @@ class LongSteps:
     share: float
 
     def told(self) -> dict[str, int]:
-        """What a capture says of them: whole numbers under names that begin with `long_`."""
+        """The long steps as a capture stores them: whole numbers under names that begin with `long_`."""
         return {
             "long_period": self.period, "long_last": self.last, "long_count": self.count, "long_of": self.steps,
             "long_usual_ns": self.usual_ns, "long_extra_ns": self.extra_ns,
@@ -44,15 +45,15 @@ class LongSteps:
         return self.last + max(0, -(-(step - self.last) // self.period)) * self.period
 
     def holds(self, step: int) -> bool:
-        """Whether a step should be one of them."""
+        """Whether `step` should be a long step."""
         return (step - self.last) % self.period == 0
 
 
 def long_steps(numbers: Sequence[int], walls: Sequence[int]) -> LongSteps | None:
-    """The row of long steps that takes most; None where none is beyond chance.
+    """The row of long steps with the most extra time; None where no row is beyond chance.
 
-    `numbers` are those of steps, rising, `walls` their lengths in nanoseconds. Rows are held against the other steps by
-    the sum of their ranks (Wilcoxon), and chance is counted for all distances and beginnings that are tried.
+    `numbers` are the rising numbers of steps, `walls` their lengths in nanoseconds. A row is compared with the other
+    steps by the sum of ranks (Wilcoxon), and chance is counted for all distances and beginnings that are tried.
     """
     numbers, walls = numbers[-_MOST:], walls[-_MOST:]
     count = len(walls)
@@ -82,9 +83,10 @@ def _told(numbers: Sequence[int], walls: Sequence[int], period: int, row: Sequen
 
 
 def _chance(count: int, many: int, excess: int) -> float:
-    """How likely `many` of `count` have ranks that sum to at most the least possible and `excess`; 1 where that is far.
+    """The probability that `many` of `count` have ranks that sum to at most the least possible plus `excess`; 1 far
+    from it.
 
-    Sets of ranks whose sum is beyond the least by n are the partitions of n into at most `many` parts.
+    Sets of ranks whose sum exceeds the least sum by n are the partitions of n into at most `many` parts.
     """
     middle, deviation = many * (count - many) / 2, math.sqrt(many * (count - many) * (count + 1) / 12)
     if excess > _MOST_EXCESS or excess > middle - 2 * deviation:
@@ -97,5 +99,5 @@ def _chance(count: int, many: int, excess: int) -> float:
 
 
 def _middle(values: Sequence[int]) -> int:
-    # The lower one of two: half of a row of twice as many steps are none.
+    # The lower of two middle values: half of the steps in a row with twice as many steps are not long.
     return sorted(values)[(len(values) - 1) // 2]

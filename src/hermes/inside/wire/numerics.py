@@ -1,7 +1,7 @@
-"""Spent and gradients of a rank as its training goes on: a line now and then in a file, and what counts as wrong.
+"""Stores loss and gradients of a rank during training, a line now and then in a file, and finds wrong values.
 
-A number is compared with those of the last looks by their median and the median distance from it, which a single jump
-does not move. Nothing is said of the first looks, in which a training finds its way.
+A number is compared with the numbers of the last looks by their median and the median distance from it, which a single
+jump does not move. The first looks raise no alarm, because a training still settles then.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 LARGEST = 8 << 20
-"""Bytes of a file before it is set aside as `….1`, over the one set aside before."""
+"""Bytes of a file before it is set aside as `….1`, over the file set aside before."""
 _LONGEST_LINE = 1000
 _LAST = 50
-"""Looks that are looked back on."""
+"""Number of last looks that a look is compared with."""
 _FIRST = 10
-"""Looks before the first alarm but for NaN."""
+"""Looks before the first alarm, except for NaN."""
 _FAR = 10.0
-"""Median distances from the median that are an outlier: about seven standard deviations of a normal one."""
+"""Median distances from the median that make an outlier: about seven standard deviations of a normal distribution."""
 _SPIKE = 0.5
-"""A loss jumps when it rises by this share of its median too: some losses hardly move at all."""
+"""A loss jumps when it also rises by this share of its median: some losses hardly move at all."""
 _TIMES = 100.0
-"""A norm explodes or vanishes when it is so many times that of before."""
+"""A norm explodes or vanishes when it is this many times the earlier norms, or this many times smaller."""
 KINDS = ("not finite", "loss", "explode", "vanish", "updates")
 
 
-class Look:
-    """What one look at a training found; None is not known, NaN and infinity are themselves."""
+class NumericsLook:
+    """The numbers of one look at a training; None is unknown, NaN and infinity stay as they are."""
 
     __slots__ = ("broken", "loss", "norm", "step", "update")
 
@@ -43,27 +43,27 @@ class Look:
         self.step = step
         self.loss = loss
         self.norm = norm
-        """Of the gradients that are looked at: all, or a part of fixed size of a large model."""
+        """Norm of the gradients that are read: of all gradients, or of a part of fixed size for a large model."""
         self.update = update
-        """Norm of what the optimizer changed, of the norm of what it changed."""
+        """Norm of the optimizer's update, over the norm of the updated parameters."""
         self.broken = broken
-        """Gradients, as tensors, with a NaN or an infinity."""
+        """Number of gradient tensors with a NaN or an infinity."""
 
     def line(self) -> bytes:
-        """As it stands in the file."""
+        """The line of the file that holds these values."""
         facts = {"step": self.step, "loss": _strict(self.loss), "norm": _strict(self.norm),
                  "update": _strict(self.update), "broken": self.broken}  # fmt: skip
         return (json.dumps(facts, allow_nan=False) + "\n").encode()
 
 
-def parse(line: bytes) -> Look | None:
-    """A line of the file; None for what is none."""
+def parse(line: bytes) -> NumericsLook | None:
+    """The look in a line of the file; None for an invalid line."""
     try:
         found = json.loads(line) if len(line) < _LONGEST_LINE else None
         if not isinstance(found, dict) or type(found.get("step")) is not int or found["step"] < 0:
             return None
         broken = found.get("broken")
-        return Look(found["step"], loss=_number(found.get("loss")), norm=_number(found.get("norm")),
+        return NumericsLook(found["step"], loss=_number(found.get("loss")), norm=_number(found.get("norm")),
                     update=_number(found.get("update")), broken=broken if type(broken) is int else 0)  # fmt: skip
     except (ValueError, RecursionError):
         return None
@@ -82,12 +82,12 @@ def _number(found: object) -> float | None:
 
 
 def path_in(folder: Path, rank: int) -> Path:
-    """The file of a rank in the run directory."""
+    """The path of a rank's file in the run directory."""
     return folder / f"numerics-rank{rank}.jsonl"
 
 
 def append(path: Path, lines: bytes) -> None:
-    """Append whole lines; a file that grew too large makes room once, by renaming. Raises `OSError`."""
+    """Append whole lines; a file that grew too large is set aside once, by renaming. Raises `OSError`."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, lines)
@@ -99,7 +99,7 @@ def append(path: Path, lines: bytes) -> None:
 
 
 class Follower:
-    """Reads what is new in the file of a rank."""
+    """A reader of the new lines in a rank's file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -107,9 +107,9 @@ class Follower:
         self._inode = 0
         self._rest = b""
 
-    def new(self) -> list[Look]:
-        """Looks since the last call; of a file that was set aside in between, the rest first."""
-        found: list[Look] = []
+    def new(self) -> list[NumericsLook]:
+        """Looks since the last call; if the file was set aside in between, its remaining looks come first."""
+        found: list[NumericsLook] = []
         with contextlib.suppress(OSError):
             now = os.lstat(self._path).st_ino
             if self._inode and now != self._inode:
@@ -118,7 +118,7 @@ class Follower:
             self._inode = now
         return found + self._read(self._path)
 
-    def _read(self, path: Path) -> list[Look]:
+    def _read(self, path: Path) -> list[NumericsLook]:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
@@ -136,7 +136,7 @@ class Follower:
 
 
 class Fault(NamedTuple):
-    """What is wrong with a look: its kind, of `KINDS`, in words, and what its number usually is, 0 if unknown."""
+    """A fault in a look: its kind, of `KINDS`, a text, and the usual value of the faulty number, 0 if unknown."""
 
     kind: str
     text: str
@@ -144,7 +144,7 @@ class Fault(NamedTuple):
 
 
 class Numbers:
-    """One training. `wrong` gets a look and says what is wrong with it, or nothing."""
+    """The past numbers of one training. `wrong` gets a look and returns its fault, or None."""
 
     def __init__(self) -> None:
         self._losses: collections.deque[float] = collections.deque(maxlen=_LAST)
@@ -152,8 +152,9 @@ class Numbers:
         self._updates: collections.deque[float] = collections.deque(maxlen=_LAST)
         self._broken = False
 
-    def wrong(self, look: Look, because: str = "") -> Fault | None:
-        """A NaN is told of once, until it is gone. `because` says what is not finite, where somebody knows better."""
+    def wrong(self, look: NumericsLook, because: str = "") -> Fault | None:
+        """The fault of a look, or None. A NaN is reported once, until it is gone. `because` says what is not finite, if
+        known."""
         if not because and look.loss is not None and not math.isfinite(look.loss):
             because = f"the loss is {look.loss}"
         if not because and (look.broken or (look.norm is not None and not math.isfinite(look.norm))):
@@ -164,7 +165,7 @@ class Numbers:
             return None if before else Fault("not finite", because, 0.0)
         return self._finite(look)
 
-    def _finite(self, look: Look) -> Fault | None:
+    def _finite(self, look: NumericsLook) -> Fault | None:
         found: Fault | None = None
         if look.loss is not None:
             found = _spike(self._losses, look.loss)
@@ -173,7 +174,7 @@ class Numbers:
             found = found or _other_size(self._norms, look.norm)
             self._norms.append(look.norm)
         if look.update is not None and math.isfinite(look.update):
-            # A rate that ends at nothing is part of many schedules; one that grows a hundredfold at once is of none.
+            # A learning rate that ends at zero is part of many schedules; no schedule grows it a hundredfold at once.
             other = _other_size(self._updates, look.update)
             if found is None and other is not None and other.kind == "explode":
                 usual = other.usual
@@ -205,6 +206,6 @@ def _other_size(before: collections.deque[float], norm: float) -> Fault | None:
 
 
 def _median(values: Sequence[float]) -> float:
-    """As `statistics.median`, which torch does not load: a job may have a file of that name."""
+    """The same as `statistics.median`, whose module torch does not load: a job may have a file of that name."""
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -1,4 +1,4 @@
-"""Which process is meant: a number alone is used again, a number with its start time is not."""
+"""Identifies processes by number and start time: a process number alone is used again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ _START_TIME = 21
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot; None when there is no such process.
+    """The start time of a process, in clock ticks since boot; None when there is no such process.
 
-    Field 22 of `/proc/PID/stat` (proc(5)); the name before it may hold spaces and brackets. A zombie has ended.
+    The start time is field 22 of `/proc/PID/stat` (proc(5)); the name before it may hold spaces and brackets. A zombie
+    counts as ended.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib is not worth its import here
@@ -21,18 +22,18 @@ def start_time(pid: int) -> int | None:
 
 
 def alive(pid: int, started: int) -> bool:
-    """Whether this very process still runs."""
+    """Whether the process with this number and start time still runs."""
     return pid > 0 and start_time(pid) == started
 
 
-def me() -> tuple[int, int]:
+def own_identity() -> tuple[int, int]:
     """Number and start time of this process."""
     pid = os.getpid()
     return pid, start_time(pid) or 0
 
 
-def space() -> int:
-    """The pid namespace of this process: numbers of processes mean something within one only; 0 where it has none."""
+def pid_namespace() -> int:
+    """The pid namespace of this process, 0 without one: process numbers are comparable only within one namespace."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116 - pathlib is not worth its import here
     except OSError:

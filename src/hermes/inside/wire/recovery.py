@@ -1,4 +1,4 @@
-"""What a crash left behind: records that were not written yet, and memory that nobody holds."""
+"""Recovers what a crashed job left: records that were not written yet, and shared memory that no process holds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from hermes.inside.wire import process
 from hermes.inside.wire.control import Control
 from hermes.inside.wire.errors import LiveError, LogInUseError
-from hermes.inside.wire.record import pack
 from hermes.inside.wire.ring import RingReader, RingWriter
 from hermes.inside.wire.rundir import _GRACE_S, _RING, _SEGMENT, JOB_FILE, Job, _names, _rings, read, rings
+from hermes.inside.wire.step_record import pack
 from hermes.inside.wire.steplog import LogWriter, last_index
 
 _TRIES, _PAUSE_S = 20, 0.05
@@ -22,13 +22,14 @@ _TRIES, _PAUSE_S = 20, 0.05
 
 
 def _nothing(_rank: int, _count: int) -> None:
-    """Nobody asks."""
+    """Ignore the number of lost records: the default for `lost`."""
 
 
 def recover(job: Job, *, of: int | None = None, lost: Callable[[int, int], object] = _nothing) -> int:
-    """Write what dead ranks (or that one) left in their rings and not in their logs into these; how many records.
+    """Write the records of dead ranks, or of rank `of`, from their rings into their logs; returns the number of
+    records.
 
-    `lost` is told the rank and how many records are in neither: its disk was slower than its steps.
+    `lost` gets a rank and the number of its records that are in neither: the rank's disk was slower than its steps.
     Raises `LogInUseError` where another process writes one of the logs: that process saves these records.
     """
     saved, elsewhere = 0, None
@@ -56,12 +57,12 @@ def recover(job: Job, *, of: int | None = None, lost: Callable[[int, int], objec
 
 
 def _recover_ring(log: Path, reader: RingReader) -> tuple[int, int]:
-    """How many records were written into the log, and how many between it and the ring are lost."""
+    """The number of records written into the log, and of records between the log and the ring that are lost."""
     known = last_index(log)
     rows = [row for row in reader.new() if row[0] > known]
     missing = rows[0][0] - known - 1 if rows else 0
     if rows:
-        # Who follows the rank writes the log too: only one of us gets it.
+        # A watcher of the rank writes the log too: only one process gets the log's lock.
         writer = LogWriter(log, reader.about)
         try:
             writer.append(b"".join(pack(*row[:-1]) for row in rows if row[0] > last_index(log)))
@@ -71,7 +72,7 @@ def _recover_ring(log: Path, reader: RingReader) -> tuple[int, int]:
 
 
 def save_and_remove(job: Job) -> None:
-    """Save what dead ranks left, and remove the segment and the rings of a job, unless somebody is still in it.
+    """Save the records of dead ranks, and remove a job's segment and rings, unless a process is still in the job.
 
     Raises `LogInUseError` where another process is saving: the memory stays until the records are in the log.
     """
@@ -86,19 +87,19 @@ def save_and_remove(job: Job) -> None:
         finally:
             control.close()
     if removed:
-        # Of ranks that died meanwhile.
+        # Save the records of ranks that died meanwhile.
         recover(job)
         for _, _, path in rings(job):
             path.unlink(missing_ok=True)
 
 
 def clean(*memory: Path) -> list[str]:
-    """Remove the shared memory of jobs whose processes are all gone; returns their ids. Logs and captures stay.
+    """Remove the shared memory of jobs whose processes have all ended; returns the jobs' ids. Logs and captures stay.
 
-    What a killed rank had in its ring and not yet in its log is written into the log first. Also segments go that
-    belong to no run directory: of a process killed on its way into a job, or whose folder was removed. Whether
-    processes live is told by their locks, which hold across containers; numbers of processes only keep what nobody has
-    locked yet. Only what lies in these folders is looked at: run directories of jobs that have ended cost nothing.
+    Records that a killed rank had in its ring and not yet in its log are written into the log first. Segments without a
+    run directory are removed, too: of a process killed on its way into a job, or of a removed folder. A process lives
+    if it holds its locks, which work across containers; process numbers only protect a segment that no process has
+    locked yet. Only these folders are read: run directories of jobs that have ended cost nothing.
     """
     cleaned = []
     for place in memory:
@@ -109,8 +110,8 @@ def clean(*memory: Path) -> list[str]:
 
 
 def _kept(maker: tuple[int, int], space: int, path: Path) -> bool:
-    """Whether a segment is not to be touched whoever holds it: its maker lives, or it is not there."""
-    if space == process.space():
+    """Whether a segment must stay even if nobody holds it: its maker lives, or the file is gone."""
+    if space == process.pid_namespace():
         return process.alive(*maker) or not path.exists()
     try:
         return time.time() - path.stat().st_mtime < _GRACE_S
@@ -119,7 +120,7 @@ def _kept(maker: tuple[int, int], space: int, path: Path) -> bool:
 
 
 def _cleaned(path: Path) -> list[str]:
-    """Remove a segment and its rings, once neither who keeps it nor a rank lives; the id of the job it belonged to."""
+    """Remove a segment and its rings, once neither its keeper nor a rank lives; returns the id of the job in a list."""
     if not _SEGMENT.fullmatch(path.name):
         _remove_lone(path)
         return []
@@ -146,7 +147,7 @@ def _cleaned(path: Path) -> list[str]:
 
 
 def _begun(path: Path) -> bool:
-    """Whether the segment has its header; one that is left without, by a process killed at once, is removed."""
+    """Whether the segment has its header; a segment without one, left by a process killed at once, is removed."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -161,7 +162,7 @@ def _begun(path: Path) -> bool:
 
 
 def _remove_lone(path: Path) -> None:
-    """Remove a ring whose segment is gone once its rank is."""
+    """Remove a ring whose segment is gone, once the ring's rank has ended."""
     name = _RING.fullmatch(path.name)
     if name is None or (path.parent / name[1]).exists():
         return
@@ -173,7 +174,8 @@ def _remove_lone(path: Path) -> None:
 
 
 def _saved(job: Job, rank: int) -> bool:
-    """Whether what earlier processes of the rank left is in its log; waits a moment for another process that saves."""
+    """Whether the records of the rank's earlier processes are in its log; waits a moment for another process that
+    saves."""
     for _ in range(_TRIES):
         try:
             recover(job, of=rank)
@@ -185,9 +187,9 @@ def _saved(job: Job, rank: int) -> bool:
 
 
 def open_ring(job: Job, rank: int, about: Mapping[str, object]) -> RingWriter:
-    """The ring of this process for that rank, numbered on from the rank's log. Raises `LiveError`.
+    """The ring of this process for a rank, with numbers that follow the rank's log. Raises `LiveError`.
 
-    Rings that earlier processes of the rank left are written into its log and removed first.
+    Rings of earlier processes of the rank are written into its log and removed first.
     """
     saved = _saved(job, rank)
     for number, _, path in rings(job):
@@ -198,6 +200,6 @@ def open_ring(job: Job, rank: int, about: Mapping[str, object]) -> RingWriter:
                 reader.close()
                 if not alive:
                     path.unlink(missing_ok=True)
-    pid, started = process.me()
-    about = {**about, "job": job.id, "rank": rank, "pid": pid, "started": started, "space": process.space()}
+    pid, started = process.own_identity()
+    about = {**about, "job": job.id, "rank": rank, "pid": pid, "started": started, "space": process.pid_namespace()}
     return RingWriter(job.ring_path(rank, pid), about, base=last_index(job.log_path(rank)))

@@ -1,4 +1,4 @@
-"""Run directories: where a job's logs and captures are, how its ranks find each other, and what a crash left behind."""
+"""Run directories: where a job's logs and captures are stored, and how the job's ranks find each other."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermes.inside.wire import process, segment
+from hermes.inside.wire import process, shared_memory_file
 from hermes.inside.wire.control import Control
 from hermes.inside.wire.errors import LiveError
 
 JOB_FILE = "job.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 _RING = re.compile(r"(.+)\.(\d{1,9})\.(\d{1,9})")
-"""Segment, rank and process of a ring, from its name."""
+"""The pattern of a ring's file name: segment, rank and process."""
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,90}-[0-9a-f]{12}")
 _LARGEST_JOB_FILE = 1 << 20
 _GRACE_S = 60.0
-"""A segment that nobody holds is left alone so long where its maker cannot be looked for: in another container."""
+"""Seconds that a segment without a holder stays when its maker cannot be checked: the maker is in another container."""
 
 
 @dataclass(frozen=True)
 class Job:
     """A job that is or was watched: its directory and the segment that its ranks share.
 
-    `owner` is the process, with its start time, that brings new ranks, as its pid namespace `space` numbers it: while
-    it lives the memory is kept.
+    `owner` is the process that starts new ranks, as its number in pid namespace `space` and its start time: while the
+    owner lives, the memory is kept.
     """
 
     id: str
@@ -43,26 +43,26 @@ class Job:
     space: int = 0
 
     def ring_path(self, rank: int, pid: int) -> Path:
-        """The step ring of one process of one rank."""
+        """The path of the step ring of one process of one rank."""
         return Path(f"{self.segment}.{rank}.{pid}")
 
     def log_path(self, rank: int) -> Path:
-        """The step log of a rank."""
+        """The path of a rank's step log."""
         return self.folder / f"steps-rank{rank}.log"
 
     @property
     def user(self) -> int:
-        """Whose job it is."""
+        """The user id of the job's owner."""
         return int(self.segment.parent.name.partition("-")[2])
 
     @property
     def captures(self) -> Path:
-        """Where captures go."""
+        """The folder for the job's captures."""
         return self.folder / "captures"
 
 
 def default_root(environment: Mapping[str, str]) -> Path:
-    """Where run directories are: HERMES_RUN_DIR, else XDG_STATE_HOME, else the home, else the temporary folder."""
+    """The folder of run directories: HERMES_RUN_DIR, else XDG_STATE_HOME, else the home, else the temporary folder."""
     if environment.get("HERMES_RUN_DIR"):
         return Path(environment["HERMES_RUN_DIR"]).absolute()
     if environment.get("XDG_STATE_HOME"):
@@ -81,9 +81,9 @@ def shared_memory(environment: Mapping[str, str]) -> Path:
 def memory_folders(
     environment: Mapping[str, str], *, root: Path | None = None, user: int | None = None
 ) -> tuple[Path, ...]:
-    """Where segments of a user may be, of this one unless another is named; the usual place first.
+    """Folders where segments of `user` may be, by default of this user; the usual place first.
 
-    Any account can make the folder in the usual place first, so two others follow that only the user can write:
+    Any account can create the folder in the usual place first. So two more places follow that only the user can write:
     XDG_RUNTIME_DIR, and the folder of run directories (`root`, unless it is the default one).
     """
     number = os.geteuid() if user is None else user
@@ -97,25 +97,25 @@ def memory_folders(
 
 
 def moved(job: Job, environment: Mapping[str, str]) -> str:
-    """Why the memory of a job is not in its usual place, in a line; empty when it is there."""
+    """One line on why the memory of a job is not in its usual place; empty when it is there."""
     usual, place = shared_memory(environment), job.segment.parent
     if place == usual:
         return ""
     try:
-        os.close(segment.open_folder(usual))
+        os.close(shared_memory_file.open_folder(usual))
     except LiveError as refused:
         return f"{refused}: this job shares its memory in {place} instead"
     return ""
 
 
 def _memory(environment: Mapping[str, str], root: Path) -> Path:
-    """The first folder for segments that can be used, made if it is not there. Raises `LiveError` for the usual one."""
+    """The first usable folder for segments, made if it does not exist. Raises `LiveError` for the usual folder."""
     first: LiveError | None = None
     for place in memory_folders(environment, root=root):
         try:
             if first is not None:
                 _check_own(place.parent)
-            os.close(segment.open_folder(place, make=True))
+            os.close(shared_memory_file.open_folder(place, make=True))
             return place
         except LiveError as refused:
             first = first or refused
@@ -123,7 +123,7 @@ def _memory(environment: Mapping[str, str], root: Path) -> Path:
 
 
 def make_root(root: Path) -> None:
-    """Make the folder of run directories, for this user alone. Raises `LiveError` when it is another's."""
+    """Make the folder of run directories, for this user alone. Raises `LiveError` when it belongs to another user."""
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as refused:
@@ -132,12 +132,12 @@ def make_root(root: Path) -> None:
 
 
 def _check_own(root: Path) -> None:
-    """Raise `LiveError` unless the folder is this user's, and others cannot put something of theirs in its place."""
+    """Raise `LiveError` unless the folder is this user's, and other users cannot replace its content."""
     try:
         facts, link = root.stat(), root.lstat()
     except OSError as refused:
         raise LiveError(f"{root} cannot be had ({refused.strerror})") from refused
-    # A link of this user's own is his business; one that another has put there is not followed.
+    # A link that this user made is followed; a link that another user made is not.
     if facts.st_uid != os.geteuid() or link.st_uid != os.geteuid():
         raise LiveError(f"{root} belongs to user {link.st_uid}")
     if stat.S_IMODE(facts.st_mode) & 0o022 and not facts.st_mode & stat.S_ISVTX:
@@ -145,7 +145,7 @@ def _check_own(root: Path) -> None:
 
 
 def new_id(name: str, *, pid: int, started: int) -> str:
-    """A job id that no other job of this boot has: a name, a process and when it started."""
+    """A job id that no other job of this boot has: a name, a process and the process's start time."""
     clean = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-_")[:40] or "job"
     return f"{clean}-{pid}-{started}"
 
@@ -153,10 +153,10 @@ def new_id(name: str, *, pid: int, started: int) -> str:
 def enter(
     root: Path, job_id: str, *, command: tuple[str, ...], owner: tuple[int, int], environment: Mapping[str, str]
 ) -> Job:
-    """The job of that id, made if it is not there; of many processes that come at once, one makes it.
+    """The job with id `job_id`, made if it does not exist; of many processes that come at once, one makes it.
 
-    The segment is made whole under a name of its own; then a hard link puts `job.json` in place, which only one can
-    win. Who loses removes its segment and takes the winner's. Raises `LiveError`.
+    The segment is made completely under a name of its own; then a hard link puts `job.json` in place, which only one
+    process can win. A process that loses removes its segment and takes the winner's. Raises `LiveError`.
     """
     if not _NAME.fullmatch(job_id):
         raise LiveError(f"{job_id[:60]!r} is no job id")
@@ -172,7 +172,7 @@ def enter(
     if not (folder / JOB_FILE).exists():
         text = {
             "job": job_id, "created_ns": time.time_ns(), "command": list(command)[:200], "owner": list(owner),
-            "space": process.space(),
+            "space": process.pid_namespace(),
         }  # fmt: skip
         _propose(folder, text, environment)
     return read(folder)
@@ -182,8 +182,14 @@ def _propose(folder: Path, facts: Mapping[str, object], environment: Mapping[str
     nonce, job_id = os.urandom(6).hex(), folder.name
     memory = _memory(environment, folder.parent)
     path = memory / f"{job_id[:80]}-{nonce}"
-    pid, started = process.me()
-    about = {"job": job_id, "nonce": nonce, "folder": str(folder), "maker": [pid, started], "space": process.space()}
+    pid, started = process.own_identity()
+    about = {
+        "job": job_id,
+        "nonce": nonce,
+        "folder": str(folder),
+        "maker": [pid, started],
+        "space": process.pid_namespace(),
+    }
     control = Control.create(path, about)
     control.keep()
     text = {**facts, "segment": str(path)}
@@ -204,7 +210,7 @@ def _propose(folder: Path, facts: Mapping[str, object], environment: Mapping[str
 
 
 def read(folder: Path) -> Job:
-    """The job of a run directory. Raises `LiveError` when it is none, or another user's."""
+    """The job of a run directory. Raises `LiveError` for another kind of folder, or another user's."""
     file = folder / JOB_FILE
     try:
         raw = json.loads(_content(folder))
@@ -227,7 +233,7 @@ def read(folder: Path) -> Job:
 
 
 def _content(folder: Path) -> bytes:
-    """The job file of a folder of this user: opened by descriptor, so that a link or a pipe of another is not used."""
+    """The job file in a folder of this user, opened by descriptor: links and pipes of other users are refused."""
     above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         descriptor = os.open(JOB_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
@@ -245,7 +251,7 @@ def _content(folder: Path) -> bytes:
 
 
 def jobs(root: Path) -> Iterator[Job]:
-    """All jobs below that folder, oldest first; what is no run directory is passed over."""
+    """All jobs below `root`, oldest first; a folder that is no run directory is skipped."""
     found = []
     with contextlib.suppress(OSError):
         for folder in root.iterdir():
@@ -255,7 +261,7 @@ def jobs(root: Path) -> Iterator[Job]:
 
 
 def live_jobs(*memory: Path) -> list[Job]:
-    """The jobs with a living rank in these folders of segments, by what the segments say; no run directory is read."""
+    """The jobs with a living rank in these folders of segments, according to the segments; no run directory is read."""
     found = []
     for path in (place / name for place in memory for name in _names(place) if _SEGMENT.fullmatch(name)):
         with contextlib.suppress(LiveError, OSError, LookupError, TypeError, ValueError):
@@ -289,7 +295,7 @@ def running(job: Job) -> bool:
 
 
 def rings(job: Job) -> list[tuple[int, int, Path]]:
-    """Rank, process and path of every ring that lies beside the segment of the job."""
+    """Rank, process and path of every ring beside the segment of the job."""
     return _rings(job.segment)
 
 
@@ -303,9 +309,9 @@ def _rings(path: Path) -> list[tuple[int, int, Path]]:
 
 
 def _names(memory: Path) -> list[str]:
-    """What lies in the folder of segments; nothing when it is not this user's."""
+    """The file names in the folder of segments; empty when the folder is not this user's."""
     try:
-        descriptor = segment.open_folder(memory)
+        descriptor = shared_memory_file.open_folder(memory)
     except LiveError:
         return []
     try:

@@ -1,4 +1,4 @@
-"""The step log of one rank: a header and fixed records, appended in batches, bounded, readable while it grows."""
+"""The step log of one rank: a header and fixed-size records, appended in batches, bounded, readable while it grows."""
 
 from __future__ import annotations
 
@@ -11,65 +11,65 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from hermes.inside.wire import segment
+from hermes.inside.wire import shared_memory_file
 from hermes.inside.wire.errors import LiveError, LogInUseError
-from hermes.inside.wire.held import Held
-from hermes.inside.wire.record import SIZE, unpack
+from hermes.inside.wire.open_files import OpenFile
+from hermes.inside.wire.step_record import SIZE, unpack
 
 MAGIC = b"HERMLOG1"
 LARGEST = 32 << 20
-"""Bytes of a log before it is set aside as `….1`, over the one set aside before: 130 000 steps each."""
+"""Bytes of a log before it is set aside as `….1`, over the log set aside before: 130 000 steps each."""
 
 
 class LogWriter:
-    """Appends packed records; a file that grew too large makes room once, by renaming."""
+    """A writer that appends packed records to a step log; a log that grew too large is set aside once, by renaming."""
 
     def __init__(self, path: Path, about: Mapping[str, object], largest: int = LARGEST) -> None:
-        """Open or make the log; a torn record at its end is cut off. Raises `LiveError`.
+        """Open or make the log; an incomplete record at its end is cut off. Raises `LiveError`.
 
-        One process at a time writes a log: `LogInUseError` for the others.
-        The lock is a POSIX one: a forked worker does not inherit it.
+        One process at a time writes a log: other processes get `LogInUseError`. The lock is a POSIX one: a forked
+        worker does not inherit it.
         """
         self.path = path
         self.about = dict(about)
         self.largest = largest
-        self._file: Held | None = None
+        self._file: OpenFile | None = None
         self._size = 0
         self._open()
 
     def append(self, records: bytes) -> None:
-        """Append whole records. Raises `OSError` as the disk does; half a record is taken back."""
-        if self._size + len(records) > self.largest and self._size > segment.HEADER:
+        """Append whole records. Raises the `OSError` of the disk; an incomplete record is removed again."""
+        if self._size + len(records) > self.largest and self._size > shared_memory_file.HEADER:
             self._set_aside()
         if self._file is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self.path))
         written = os.write(self._file.number, records)
         if written != len(records):
-            # A full disk takes a part: the next reader would see a torn record, so give it back.
+            # A full disk takes a part of the records: the next reader would see an incomplete record, so cut it off.
             os.ftruncate(self._file.number, self._size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
         self._size += written
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the step log's file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def _open(self) -> None:
         try:
-            self._file = Held(self._opened(os.O_CREAT), self._opened, _lock)
+            self._file = OpenFile(self._opened(os.O_CREAT), self._opened, _lock)
             number = self._file.number
             size = os.fstat(number).st_size
-            if size < segment.HEADER:
+            if size < shared_memory_file.HEADER:
                 os.ftruncate(number, 0)
-                first = segment.header(MAGIC, 0, {**self.about, "record": SIZE})
+                first = shared_memory_file.header(MAGIC, 0, {**self.about, "record": SIZE})
                 if os.write(number, first) != len(first):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                size = segment.HEADER
+                size = shared_memory_file.HEADER
             else:
-                segment.parse_header(os.pread(number, segment.HEADER, 0), MAGIC, str(self.path))
-            whole = segment.HEADER + (size - segment.HEADER) // SIZE * SIZE
+                shared_memory_file.parse_header(os.pread(number, shared_memory_file.HEADER, 0), MAGIC, str(self.path))
+            whole = shared_memory_file.HEADER + (size - shared_memory_file.HEADER) // SIZE * SIZE
             if whole != size:
                 os.ftruncate(number, whole)
             self._size = whole
@@ -100,7 +100,7 @@ def _lock(number: int) -> None:
 
 
 def _reading(path: Path) -> BinaryIO:
-    """The file, opened without waiting for anybody; raises `OSError` for a pipe or a device."""
+    """The file, opened without waiting for another process; raises `OSError` for a pipe or a device."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -112,7 +112,7 @@ def read_about(path: Path) -> dict[str, object]:
     """The description in a log's header. Raises `LiveError` when the file is no step log."""
     try:
         with _reading(path) as file:
-            return segment.parse_header(file.read(segment.HEADER), MAGIC, str(path))[1]
+            return shared_memory_file.parse_header(file.read(shared_memory_file.HEADER), MAGIC, str(path))[1]
     except OSError as refused:
         raise LiveError(f"{path} cannot be read ({refused.strerror})") from refused
 
@@ -125,21 +125,21 @@ def is_log(path: Path) -> bool:
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, ...] | None]:
-    """Every record of a log, None for a damaged one; a record that is being appended is not there yet.
+    """Every record of a log, None for a damaged record; a record that is being appended is left out.
 
     Raises `LiveError` when the file is no step log.
     """
     read_about(path)
     with _reading(path) as file:
-        file.seek(segment.HEADER)
+        file.seek(shared_memory_file.HEADER)
         while len(raw := file.read(SIZE)) == SIZE:
             yield unpack(raw)
 
 
 def last_index(path: Path) -> int:
-    """Number of the last whole record; 0 when there is none.
+    """Number of the last whole record; 0 without a record.
 
-    A process killed between two files leaves the new one empty or absent: then the one set aside tells.
+    A process killed between two files leaves the new file empty or absent: then the file set aside is read.
     """
     return _last_in(path) or _last_in(path.with_name(path.name + ".1"))
 
@@ -147,10 +147,10 @@ def last_index(path: Path) -> int:
 def _last_in(path: Path) -> int:
     try:
         size = path.stat().st_size
-        if size < segment.HEADER + SIZE:
+        if size < shared_memory_file.HEADER + SIZE:
             return 0
         with _reading(path) as file:
-            file.seek(segment.HEADER + ((size - segment.HEADER) // SIZE - 1) * SIZE)
+            file.seek(shared_memory_file.HEADER + ((size - shared_memory_file.HEADER) // SIZE - 1) * SIZE)
             row = unpack(file.read(SIZE))
     except OSError:
         return 0

@@ -1,1 +1,1 @@
-"""Watches running jobs from outside: step logs in, changes and stragglers out; no verdicts, those are of `diagnose`."""
+"""Detects slower steps and stragglers of running jobs from their step logs."""

@@ -1,4 +1,4 @@
-"""From when on steps are slow enough for an alarm, by preset, and how often an alarm may start a capture."""
+"""The thresholds for an alarm about slow steps, for each preset."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from hermes.base.errors import InputError
 from hermes.jobs.detect.messages import no_value, number_from, whole_number_from
 
-COOL_DOWN_NS = 2 * 3600 * 1_000_000_000
-RETRY_NS = 300 * 1_000_000_000
-"""After a capture that every rank refused: what was in the way, a full disk or another profiler, may be gone."""
-MOST_CAPTURES = 3
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RobustSettings:
-    """Sizes are in steps; see `docs/evidence/detection.md`."""
+    """The thresholds of the preset `robust`. Sizes are in steps; see `docs/evidence/detection.md`."""
 
     skip: int = 20
     least_reference: int = 60
@@ -35,7 +30,7 @@ class RobustSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KSigmaSettings:
-    """The thresholds that users of the baseline algorithm know, by their environment variables."""
+    """The thresholds of the preset `ksigma`, which users of hosted training platforms set by environment variables."""
 
     skip: int = 20
     baseline: int = 20
@@ -44,8 +39,8 @@ class KSigmaSettings:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> KSigmaSettings:
-        """From PERF_BASELINE_SKIP_STEPS, PERF_BASELINE_STEPS, PERF_KSIGMA, PERF_MIN_SPIKE_CONSEC; what is not set has
-        its default. Raises `InputError` for what is no number, or out of range."""
+        """The thresholds from PERF_BASELINE_SKIP_STEPS, PERF_BASELINE_STEPS, PERF_KSIGMA, PERF_MIN_SPIKE_CONSEC, else
+        their defaults. Raises `InputError` for a text that is no number, or out of range."""
         return cls(
             skip=int(_number(environment, "PERF_BASELINE_SKIP_STEPS", 20, least=0, whole=True)),
             baseline=int(_number(environment, "PERF_BASELINE_STEPS", 20, least=2, whole=True)),

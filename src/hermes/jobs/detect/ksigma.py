@@ -1,11 +1,11 @@
 """The preset `ksigma`: mean and deviation of a fixed baseline, as users of hosted training platforms know it.
 
-What the public description leaves open is decided here, and said in `docs/capture.md`.
+Details that the public description leaves open are decided here, and listed in `docs/capture.md`.
 """
 
 from __future__ import annotations
 
-from hermes.inside.wire.record import FLAGS
+from hermes.inside.wire.step_record import FLAGS
 from hermes.jobs.detect.alarm import Alarm, AlarmKind
 from hermes.jobs.detect.alarm_thresholds import KSigmaSettings
 
@@ -15,7 +15,7 @@ _RECOVERED = 20
 
 
 class KSigma:
-    """Skips, takes a baseline, then counts steps in a row at or above mean + k deviations."""
+    """A detector that skips steps, takes a baseline, then counts steps in a row at or above mean + k deviations."""
 
     needs_work = False
 
@@ -34,30 +34,30 @@ class KSigma:
 
     @property
     def settings(self) -> KSigmaSettings:
-        """The thresholds now."""
+        """The thresholds that the detector uses now."""
         return self._settings
 
     @property
     def slow(self) -> bool:
-        """Whether an alarm was raised, and twenty steps in a row below the threshold have not come since."""
+        """Whether an alarm is not over: it ends after twenty steps in a row below the threshold."""
         return self._slow
 
     def change(self, settings: KSigmaSettings) -> None:
-        """New thresholds for a running job: the count of steps in a row begins anew, the baseline stays."""
+        """Use new thresholds for a running job: the count of steps in a row begins anew, the baseline stays."""
         self._settings = settings
         self._row = []
 
     @property
     def armed(self) -> bool:
-        """Whether the baseline is there."""
+        """Whether the detector's baseline of step times is complete."""
         return len(self._baseline) >= self._settings.baseline
 
     def score(self, wall_ns: int) -> float | None:
-        """Deviations above the mean; None before there is a baseline."""
+        """Deviations of a step time above the mean; None before there is a baseline."""
         return (wall_ns - self._mean) / self._deviation if self.armed else None
 
     def feed(self, step: int, wall_ns: int, work: int, flags: int) -> Alarm | None:
-        """A step; `work` is not looked at, since the algorithm knows times only."""
+        """Take a step; `work` is ignored, since the algorithm knows times only."""
         if flags & (FLAGS["resumed"] | FLAGS["first"]):
             self._restart()
         if flags & _SKIPPED:
@@ -85,7 +85,8 @@ class KSigma:
         )  # fmt: skip
 
     def _recovered(self, step: int, wall_ns: int, score: float) -> Alarm | None:
-        """After twenty steps in a row below the threshold; the description knows no way back."""
+        """The end of the alarm after twenty steps in a row below the threshold; the public description defines no
+        end."""
         self._normal.append((step, wall_ns))
         if len(self._normal) < _RECOVERED:
             return None
@@ -97,7 +98,8 @@ class KSigma:
         )  # fmt: skip
 
     def _fit(self) -> None:
-        """Mean and population deviation; not below a thousandth of the mean, for clocks of whole milliseconds."""
+        """Compute mean and population deviation; at least a thousandth of the mean, for clocks of whole
+        milliseconds."""
         count = len(self._baseline)
         self._mean = sum(self._baseline) / count
         variance = sum((wall - self._mean) ** 2 for wall in self._baseline) / count

@@ -1,4 +1,4 @@
-"""Rank sums, and how many neighbours of a series count as one: how the preset `robust` compares stretches of steps."""
+"""Computes rank sums and autocorrelation times, by which the preset `robust` compares stretches of steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST_TIME = 40.0
 
 
 def middle(values: Floats) -> float:
-    """The median; numpy's own takes five times as long for some hundred values."""
+    """The median; numpy's own function takes five times as long for some hundred values."""
     half = len(values) // 2
     if len(values) % 2:
         return float(np.partition(values, half)[half])
@@ -21,14 +21,14 @@ def middle(values: Floats) -> float:
 
 
 def mean(values: Floats) -> float:
-    """The mean, as quickly."""
+    """The mean; faster than numpy's own function for some hundred values."""
     return float(np.add.reduce(values)) / len(values)
 
 
 def rank_sum_z(reference: Floats, recent: Floats) -> float:
     """z of the Wilcoxon rank-sum test that `recent` lies above `reference`, which is sorted; ties count half.
 
-    The variance is that without ties, which makes the score smaller than it is when there are many.
+    The variance ignores ties, which makes the score smaller than it is when there are many ties.
     """
     n, m = len(reference), len(recent)
     below = np.searchsorted(reference, recent, side="left") + np.searchsorted(reference, recent, side="right")
@@ -37,10 +37,11 @@ def rank_sum_z(reference: Floats, recent: Floats) -> float:
 
 
 def autocorrelation_time(values: Floats) -> float:
-    """How many neighbouring values of a series count as one: 1 + 2 times the sum of its autocorrelations.
+    """The number of neighbouring values of a series that count as one: 1 + 2 times the sum of its autocorrelations.
 
-    Of ranks, so that spikes weigh no more than other values; summed to the first lag whose pair is not positive (Geyer,
-    Statistical Science 7, 1992). An autocorrelation from n values is too small by about 1/n of the sum: corrected once.
+    The autocorrelation is computed over ranks: spikes weigh no more than other values. The sum ends at the first lag
+    whose pair is not positive (Geyer, Statistical Science 7, 1992). An autocorrelation from n values is too small by
+    about 1/n of the sum, which is corrected once.
     """
     n = len(values)
     ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable") - (n - 1) / 2
@@ -52,7 +53,7 @@ def autocorrelation_time(values: Floats) -> float:
     total, lag = 1.0, 1
     while lag + 1 < n // 2:
         pair = rho[lag] + rho[lag + 1]
-        # Below two standard errors of the sum of two it is noise.
+        # A pair of lags below two standard errors is noise.
         if pair < 2 * math.sqrt(2 / n):
             break
         total += 2 * pair

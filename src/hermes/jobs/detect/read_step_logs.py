@@ -1,4 +1,4 @@
-"""Steps of one rank as columns, and the logs that they are read from: ours, and those of torch_npu and MindSpore."""
+"""Reads the steps of one rank as columns, from step logs of Hermes, torch_npu and MindSpore."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hermes.base.errors import InputError, TraceFormatError
-from hermes.base.units import whole
+from hermes.base.units import whole_number
 from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.record import AT, FIELDS, FLAGS, NULL
+from hermes.inside.wire.step_record import AT, FIELDS, FLAGS, NULL
 from hermes.inside.wire.steplog import is_log, read_about, read_rows
 from hermes.jobs.detect.messages import LOGS_KNOWN, NAME_A_LOG, NO_LOG, NO_LOGS, NO_WALL, NOT_A_LOG, quoted
 
@@ -26,9 +26,10 @@ _ROTATED = re.compile(r".+\.log\.\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The records of one rank, oldest first: one column for each field of `hermes.inside.wire.record`, `NULL` inside.
+    """The steps of one rank, oldest first: one column for each field of `hermes.inside.wire.step_record`, with `NULL`
+    values.
 
-    `damaged` counts records that could not be read, `about` is what the rank says of itself.
+    `damaged` counts unreadable records; `about` is the description in the rank's log.
     """
 
     rank: int
@@ -40,7 +41,7 @@ class Steps:
         return len(self.columns["step"])
 
     def of(self, name: str) -> Floats:
-        """A column as floats, NaN where it was not measured."""
+        """A column as floats, NaN where the value was not measured."""
         column = self.columns[name]
         return np.where(column == NULL, np.nan, column.astype(np.float64))
 
@@ -53,7 +54,7 @@ class Steps:
     def loader_work(self) -> float:
         """Nanoseconds that the stepping thread itself worked in data loaders, as part of the sum of `data_ns`.
 
-        The part is measured now and then: waits where it was not are taken to be like those where it was.
+        The thread's own work is measured now and then: waits without a measurement are assumed to be alike.
         """
         waits, own = self.of("data_ns"), self.of("data_cpu_ns")
         asked = float(np.nansum(waits[~np.isnan(own)]))
@@ -70,13 +71,13 @@ class Steps:
 
 
 def steps_of(rank: int, rows: Sequence[Sequence[int]], about: Mapping[str, object] | None = None) -> Steps:
-    """Columns of unpacked records."""
+    """The columns of a rank's steps, made of unpacked records."""
     table = np.array(rows, dtype=np.int64).reshape(len(rows), len(FIELDS))
     return Steps(rank=rank, columns={name: table[:, place] for name, place in AT.items()}, about=about or {})
 
 
 def from_walls(walls_ns: Iterable[float], *, rank: int = 0, **columns: Iterable[int]) -> Steps:
-    """Steps of which only the durations are known, and the columns given."""
+    """Steps with known durations and only the given columns."""
     walls = np.asarray(list(walls_ns), dtype=np.int64)
     made = {name: np.full(len(walls), NULL, dtype=np.int64) for name in FIELDS}
     made |= {"wall_ns": walls, "step": np.arange(len(walls)), "flags": np.zeros(len(walls), dtype=np.int64)}
@@ -85,11 +86,11 @@ def from_walls(walls_ns: Iterable[float], *, rank: int = 0, **columns: Iterable[
 
 
 def read_steps(path: Path) -> list[Steps]:
-    """The steps that a log, or every log of a run directory, holds; one entry for each rank.
+    """The steps in a log, or in every log of a run directory; one entry for each rank.
 
-    A rank that was killed before it had written anything left an empty file, and counts as none.
-    Knows step logs of Hermes, `perf_*.log` of torch_npu and MindSpore (`PERF_DUMP_PATH`; rotated files beside it are
-    read too), and lines of JSON with `wall_ns` or `wall_ms`. Raises `HermesError` for what is none of these.
+    A rank that was killed before it had written a record left an empty file, and is skipped. Readable are step logs of
+    Hermes, `perf_*.log` of torch_npu and MindSpore (`PERF_DUMP_PATH`; with the rotated files beside it), and lines of
+    JSON with `wall_ns` or `wall_ms`. Raises `HermesError` for other files.
     """
     if path.is_dir():
         ours = sorted(log for log in path.glob("steps-rank*.log") if log.stat().st_size)
@@ -128,7 +129,7 @@ def _read_ours(path: Path) -> Steps:
 
 
 def _read_perf_dump(path: Path) -> Steps:
-    """Start and end of each step in whole milliseconds; the device number in the name stands for the rank."""
+    """Start and end of each step in whole milliseconds; the device number in the file's name stands for the rank."""
     older = sorted((file for file in path.parent.glob(path.name + ".*") if _ROTATED.fullmatch(file.name)), reverse=True)
     times, damaged = [], 0
     for file in (*older, path):
@@ -141,7 +142,7 @@ def _read_perf_dump(path: Path) -> Steps:
     device = path.stem.rpartition("_")[2]
     ends = np.array([end * 1_000_000 for _, end in times], dtype=np.int64)
     walls = [(end - start) * 1_000_000 for start, end in times]
-    made = from_walls(walls, rank=whole(device) or 0, end_ns=ends)
+    made = from_walls(walls, rank=whole_number(device) or 0, end_ns=ends)
     return Steps(rank=made.rank, columns=made.columns, damaged=damaged)
 
 

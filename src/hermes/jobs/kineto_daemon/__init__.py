@@ -1,1 +1,1 @@
-"""Captures of jobs that were started without Hermes, by the protocol of Kineto's daemon."""
+"""Captures jobs that were started without Hermes, by the protocol of Kineto's daemon."""

@@ -1,8 +1,8 @@
-"""How libkineto talks to a daemon: datagrams of the processes of a job in, configurations out; every byte is doubted.
+"""Speaks libkineto's daemon protocol: receives datagrams of a job's processes, and sends configurations.
 
-A process that was started with KINETO_USE_DAEMON set sends to the socket `dynolog`, an abstract name (unix(7)) or a
-file in KINETO_IPC_SOCKET_DIR, first a registration and then, every few seconds, the question whether there is something
-to record. The layout is that of dynolog and libkineto: a head of 40 bytes, then native integers.
+A process that was started with KINETO_USE_DAEMON sends datagrams to the socket `dynolog`: an abstract name (unix(7)) or
+a file in KINETO_IPC_SOCKET_DIR. First the process registers. Then it asks every few seconds whether to record. The
+layout is that of dynolog and libkineto: a head of 40 bytes, then native integers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from hermes.jobs.capture_messages import cannot_make
 from hermes.jobs.kineto_daemon import kineto_messages as messages
 
 NAME: Final = "dynolog"
-"""What every such daemon is called: there is one for each network namespace, or one for each folder."""
+"""The socket name of every such daemon: there is one for each network namespace, or one for each folder."""
 LONGEST_FOLDER: Final = 54
-"""Bytes that the name of a socket folder may have: libkineto puts 53 more behind it and does not look at the sum."""
+"""Longest name in bytes of a socket folder: libkineto appends 53 more bytes and does not check the sum."""
 _HEAD = struct.Struct("=Q32s")
 _CONTEXT = struct.Struct("=iiq")
 _REQUEST = struct.Struct("=iiq")
@@ -39,21 +39,22 @@ _CLIENT = re.compile(r"dynoconfigclient[0-9a-f-]{36}")
 
 
 class SocketError(HermesError):
-    """The socket cannot be had, or what came through it is no message."""
+    """The socket cannot be opened, or a datagram is no valid message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A process says that it is there."""
+    """A message by which a process registers with the daemon."""
 
     pid: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A process asks for a configuration. `pids` are its own number and those above it, as it sees them.
+    """A question of a process for a configuration. `pids` are its own number and its ancestors', as the process sees
+    them.
 
-    `busy`: it records, or writes what it has recorded.
+    `busy`: the process records, or writes its recording.
     """
 
     pids: tuple[int, ...]
@@ -62,14 +63,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """Who sent a datagram, as the kernel says, and where an answer goes."""
+    """The sender of a datagram, as the kernel reports it, and the address for an answer."""
 
     pid: int
     address: str | bytes
 
 
 def decode(raw: bytes) -> Registration | Question:
-    """The message of a datagram. Raises `SocketError` when it is none, or another's."""
+    """The message in a datagram. Raises `SocketError` for an invalid message, or another protocol's."""
     if len(raw) < _HEAD.size:
         raise SocketError(messages.short(size=len(raw)))
     size, name = _HEAD.unpack_from(raw)
@@ -104,10 +105,11 @@ class Endpoint:
     """The daemon's socket. Only processes of this user are heard."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """In that folder, or under the abstract name. Raises `SocketError` when another daemon has the name."""
+        """Open the socket in `folder`, or under the abstract name. Raises `SocketError` when another daemon has the
+        name."""
         self.folder = folder
         self.ignored: list[Text] = []
-        """Why datagrams were ignored: each reason once, ten at most."""
+        """Reasons for ignored datagrams: each reason once, ten at most."""
         self._path = None if folder is None else folder / NAME
         self._lock, self._bound = -1, False
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
@@ -123,7 +125,7 @@ class Endpoint:
 
     def _bind_name(self) -> None:
         try:
-            # libkineto counts the zero behind the name as a part of it.
+            # libkineto counts the zero behind the name as a part of the name.
             self._socket.bind(f"\0{NAME}\0")
         except OSError as refused:
             raise SocketError(messages.name_taken(name=NAME, why=refused.strerror or "")) from refused
@@ -132,7 +134,8 @@ class Endpoint:
         _trusted(folder)
         path = folder / NAME
         try:
-            # Held until the end: of two that come at once, one has it, and a file that it finds is nobody's.
+            # The lock is held until the end: of two daemons only one gets it, and an existing socket file is then
+            # nobody's.
             self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.is_socket() and _answers(path):
@@ -149,10 +152,10 @@ class Endpoint:
             raise SocketError(cannot_make(path=str(path), why=refused.strerror or "")) from refused
 
     def receive(self, patience_s: float) -> tuple[Sender, Registration | Question] | None:
-        """The next message of this user; None when none came in that time, or only what is ignored."""
+        """The next message of this user; None when none came within `patience_s` seconds, or only ignored datagrams."""
         self._socket.settimeout(patience_s)
         try:
-            # Room for the credentials and nothing else: descriptors that somebody sends along are dropped.
+            # Room for the credentials and nothing else: descriptors that a sender attaches are dropped.
             raw, extra, flags, address = self._socket.recvmsg(_LARGEST, socket.CMSG_LEN(_CREDENTIALS.size))
         except TimeoutError:
             return None
@@ -177,7 +180,8 @@ class Endpoint:
         return Sender(pid=pid, address=self._client(os.fsencode(address or "")))
 
     def _client(self, address: bytes) -> str | bytes:
-        """Where to answer: whatever folder the address names, the answer goes into ours. Raises `SocketError`."""
+        """The address for an answer, always in the daemon's own folder, whatever folder the sender names. Raises
+        `SocketError`."""
         abstract = address[:1] == b"\0"
         name = address[1:].rstrip(b"\0") if abstract else address.rpartition(b"/")[2]
         if abstract != (self.folder is None) or not _CLIENT.fullmatch(name.decode("ascii", "replace")):
@@ -189,7 +193,7 @@ class Endpoint:
             self.ignored.append(why)
 
     def answer(self, sender: Sender, message: Registration | Question, text: str = "") -> bool:
-        """Answer a message, a question with the configuration `text`; whether it went out."""
+        """Answer a message, a question with the configuration `text`; returns whether the answer was sent."""
         body = _PID.pack(1) if isinstance(message, Registration) else text.encode()
         kind = b"ctxt" if isinstance(message, Registration) else b"req"
         self._socket.settimeout(0)
@@ -200,7 +204,7 @@ class Endpoint:
         return True
 
     def close(self) -> None:
-        """Let go of the name; a file is removed."""
+        """Release the socket's name, and remove its file."""
         self._socket.close()
         if self._bound and self._path is not None:
             with contextlib.suppress(OSError):
@@ -212,7 +216,7 @@ class Endpoint:
 
 
 def _trusted(folder: Path) -> None:
-    """Raise `SocketError` unless the folder is one of this user alone, and short enough for libkineto."""
+    """Raise `SocketError` unless only this user can use the folder, and its name is short enough for libkineto."""
     try:
         facts = folder.stat()
     except OSError as refused:
@@ -226,7 +230,7 @@ def _trusted(folder: Path) -> None:
 
 
 def _clients(folder: Path) -> list[Path]:
-    """Sockets of processes that are gone: libkineto leaves its file when its process ends."""
+    """Sockets of ended processes: libkineto leaves its file when its process ends."""
     found = [path for path in folder.iterdir() if _CLIENT.fullmatch(path.name) and path.is_socket()]
     return [path for path in found if not _answers(path)]
 

@@ -1,4 +1,4 @@
-"""What the stand-in for Kineto's daemon says: of its socket, of processes that ask, and of traces."""
+"""Messages of the stand-in for Kineto's daemon: about its socket, the asking processes, and traces."""
 
 from __future__ import annotations
 
@@ -9,203 +9,208 @@ from hermes.base.message import Bytes, Count, Message, Messages, Name, Names, Ns
 
 @message("jobs.kineto.short")
 def short(*, size: Bytes) -> None:
-    """A datagram too short to be a message."""
+    """Reason to ignore a datagram: it is too short for a message."""
 
 
 @message("jobs.kineto.long")
 def long(*, most: Bytes) -> None:
-    """A datagram longer than any message."""
+    """Reason to ignore a datagram: it is longer than any message."""
 
 
 @message("jobs.kineto.other_size")
 def other_size(*, claimed: Bytes, size: Bytes) -> None:
-    """A message whose head is wrong about its size."""
+    """Reason to ignore a message: its head states a wrong size."""
 
 
 @message("jobs.kineto.unknown")
 def unknown(*, kind: Name, size: Bytes) -> None:
-    """A message of a kind that is not known."""
+    """Reason to ignore a message: its kind is unknown."""
 
 
 @message("jobs.kineto.other_user")
 def other_user(*, user: Name) -> None:
-    """A datagram of another user."""
+    """Reason to ignore a datagram: it comes from another user."""
 
 
 OTHER_SOCKET = sentence("jobs.kineto.other_socket")
-"""A datagram from a socket that is not libkineto's."""
+"""Reason to ignore a datagram: it comes from a socket that is not libkineto's."""
 
 
 @message("jobs.kineto.name_taken")
 def name_taken(*, name: Name, why: Name) -> None:
-    """Another daemon has the abstract name."""
+    """Error: another daemon has the abstract name."""
 
 
 @message("jobs.kineto.socket_taken")
 def socket_taken(*, path: Name) -> None:
-    """Another daemon has the socket."""
+    """Error: another daemon has the socket that libkineto would use."""
 
 
 @message("jobs.kineto.folder_taken")
 def folder_taken(*, folder: Name) -> None:
-    """Another daemon has the folder."""
+    """Error: another daemon has the socket folder."""
 
 
 @message("jobs.kineto.cannot_look")
 def cannot_look(*, folder: Name, why: Name) -> None:
-    """A folder cannot be looked at."""
+    """Error: a socket folder cannot be read."""
 
 
 @message("jobs.kineto.no_folder")
 def no_folder(*, folder: Name) -> None:
-    """A path that is no folder."""
+    """Error: the path given as socket folder is no folder."""
 
 
 @message("jobs.kineto.open_folder")
 def open_folder(*, folder: Name) -> None:
-    """A folder that others can write."""
+    """Error: other users can write to a socket folder."""
 
 
 @message("jobs.kineto.long_name")
 def long_name(*, folder: Name, most: Bytes) -> None:
-    """The name of a folder is longer than libkineto has room for."""
+    """Error: the name of a socket folder is longer than libkineto has room for."""
 
 
 STOP_THE_OTHER = sentence("jobs.kineto.stop_the_other")
-"""What to do where another daemon is there."""
+"""Advice where another daemon runs: stop that daemon, or use another socket folder."""
 
 # Processes that ask ---------------------------------------------------------------------------------------------------
 
 
-@message("jobs.kineto.torch_unknown")
-def torch_unknown(*, pid: Name, known: Names) -> None:
-    """The version of torch that a process has loaded cannot be read."""
+@message("jobs.kineto.words_missing")
+def words_missing(*, pid: Name, torch: Name, words: Names) -> None:
+    """Error: the libkineto of a process does not know some keys of the configuration."""
 
 
-@message("jobs.kineto.torch_other")
-def torch_other(*, pid: Name, torch: Name, known: Names) -> None:
-    """A version of torch whose protocol nobody has tried."""
+@message("jobs.kineto.writes_elsewhere")
+def writes_elsewhere(*, pid: Name, torch: Name, folder: Name) -> None:
+    """Error: the libkineto of a process writes traces only below one folder."""
+
+
+@message("jobs.kineto.give_that_folder")
+def give_that_folder(*, variable: Name) -> None:
+    """Advice for a process with a fixed trace folder: use a folder below it."""
 
 
 START_OTHERWISE = sentence("jobs.kineto.start_otherwise")
-"""What to do then."""
+"""Advice for a process that libkineto cannot capture: start the job with `hermes run`."""
 
 
 @message("jobs.kineto.not_asking")
 def not_asking(*, name: Name) -> None:
-    """No process that asks has that name."""
+    """Error: no asking process has that name."""
 
 
 @message("jobs.kineto.not_one")
 def not_one(*, name: Name) -> None:
-    """Several jobs have that name."""
+    """Error: processes of several jobs have that name."""
 
 
 SEVERAL = sentence("jobs.kineto.several")
-"""Several jobs ask, and none was named."""
+"""Error: several jobs ask, and the user named none."""
 
 
 @message("jobs.kineto.name_one")
 def name_one(*, processes: Names) -> None:
-    """Which can be named."""
+    """Hint: the processes that can be named."""
 
 
 @message("jobs.kineto.rank_not_asking")
 def rank_not_asking(*, rank: Rank) -> None:
-    """A rank that asks for nothing here."""
+    """Error: a rank does not ask this daemon."""
 
 
 @message("jobs.kineto.ranks_asking")
 def ranks_asking(*, ranks: Ranks) -> None:
-    """Which ranks ask."""
+    """Hint: the ranks that ask the daemon."""
 
 
 NOBODY_ASKS = sentence("jobs.kineto.nobody_asks")
-"""No process asks for anything."""
+"""Error: no process asks the daemon."""
 
 
 @message("jobs.kineto.start_with")
 def start_with(*, ignored: Messages | None = None) -> None:
-    """How to start a job that asks, and what was ignored so far."""
+    """Advice on how to start a job that asks the daemon, with the datagrams ignored so far."""
 
 
 @message("jobs.kineto.cannot_write_to")
 def cannot_write_to(*, path: Name) -> None:
-    """A path that libkineto would misread."""
+    """Error: libkineto would misread the path for traces."""
 
 
 PLAIN_PATH = sentence("jobs.kineto.plain_path")
-"""Which paths it reads."""
+"""Advice: the paths that libkineto can read."""
 
 # A capture ------------------------------------------------------------------------------------------------------------
 
 
 ASKED_NO_MORE = sentence("jobs.kineto.asked_no_more")
-"""A rank did not ask again, so it was handed nothing."""
+"""The answer for a rank that did not ask again and so got no configuration."""
 
 
 @message("jobs.kineto.nothing_written")
 def nothing_written(*, n: Count) -> None:
-    """A rank wrote nothing for so many minutes."""
+    """The answer for a rank that wrote nothing for so many minutes."""
 
 
 NO_TRACE = sentence("jobs.kineto.no_trace")
-"""A rank recorded, and wrote no trace."""
+"""The answer for a rank that recorded, and wrote no trace."""
 
 
 @message("jobs.kineto.too_large")
 def too_large(*, size: Bytes, most: Bytes) -> None:
-    """A trace is larger than was allowed."""
+    """The answer for a rank whose trace is larger than allowed."""
 
 
 @message("jobs.kineto.unreadable")
 def unreadable(*, why: Name) -> None:
-    """A trace is not laid out as it should be."""
+    """The answer for a rank whose trace has an unexpected layout."""
 
 
 @message("jobs.kineto.steps")
 def steps(*, n: Count, file: Name) -> None:
-    """A trace with so many steps."""
+    """The answer for a rank whose trace holds so many steps."""
 
 
 @message("jobs.kineto.no_steps")
 def no_steps(*, file: Name) -> None:
-    """A trace without steps."""
+    """The answer for a rank whose trace holds no steps."""
 
 
 NO_OPTIMIZER_STEP = sentence("jobs.kineto.no_optimizer_step")
-"""What to know of a trace without steps."""
+"""Warning: a trace without steps was made before the first optimizer step."""
 
 
 @message("jobs.kineto.apart")
 def apart(*, apart: Ns, step: Ns) -> None:
-    """Ranks did not record the same steps."""
+    """Warning: ranks did not record the same steps."""
 
 
 @message("jobs.kineto.listening")
 def listening(*, n: Count) -> None:
-    """The daemon waits for processes, which ask every so many seconds."""
+    """Says that the daemon waits for processes, which ask every so many seconds."""
 
 
 @message("jobs.kineto.asks")
 def asks(*, rank: Rank, pid: Name, torch: Name, command: Name) -> None:
-    """A process that will be recorded."""
+    """Names a process that will be recorded."""
 
 
 AGAIN = sentence("jobs.kineto.again")
-"""Ranks began apart, and are asked once more."""
+"""Says that ranks began at different steps, and are asked once more."""
 
 
 @message("jobs.kineto.cannot_take_back")
 def cannot_take_back(*, folder: Name) -> None:
-    """The user interrupts after configurations went out."""
+    """Says after an interrupt that configurations already sent still cause traces."""
 
 
 @message("jobs.kineto.ignored")
 def ignored(*, why: Text) -> None:
-    """A datagram that was not answered."""
+    """Says which datagram was not answered, and why."""
 
 
 @message("jobs.kineto.doubt")
 def doubt(*, what: Message) -> None:
-    """What to know of the traces."""
+    """A note on the traces for the user."""

@@ -1,8 +1,9 @@
-"""The case base: causes of slow training, how each shows, what cures it, and where that is known from.
+"""The case base: causes of slow training, how each cause shows, its cure, and the sources.
 
-One TOML file a layer, one table an entry, `[IO-01]`. An id is never used for another cause. `sources.toml` names the
-sources once; an entry cites `key` or `key: place in it`. `variables.toml` lists the environment variables that cures
-may name, each under the source that its spelling was checked against. Words are ours; facts are of the sources.
+Each layer is one TOML file, each cause one table such as `[IO-01]`. An id is never used for another cause.
+`sources.toml` names the sources once; an entry cites `key` or `key: place in it`. `variables.toml` lists the
+environment variables that cures may name, each under the source that its spelling was checked against. The wording is
+Hermes' own; the facts are from the sources.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ _NO_ENTRY = re.compile(r"^no, \S")
 
 
 class CaseError(HermesError):
-    """An entry of the case base is not of the form that it must have."""
+    """An entry of the case base has the wrong form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """A source with its title and address, and the place in it."""
+    """A source with its title and address, and the place in the source."""
 
     title: str
     where: str
@@ -59,13 +60,13 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One cause.
+    """A known cause of slow training, with its symptoms, its cure and its sources.
 
-    `symptoms` are what it looks like in the measures: all of them together, and each alone proves nothing.
+    `symptoms` are how the cause shows in the measures: all symptoms must hold, and one alone proves nothing.
     `not_measured` are signs that no measure shows yet. `before` and `after` are the change itself: code, command or
-    configuration; `elsewhere` is what takes the place of `after` on other chips than Ascend, empty where it is the
-    same. `gain` is a published figure with its source, else `none published`; it is never a prediction.
-    `checked` is `yes` when names, defaults and versions were compared with the sources, else `no, ` and what is open.
+    configuration. `elsewhere` replaces `after` on chips other than Ascend, empty if the change is the same. `gain` is a
+    published figure with its source, else `none published`; it is never a prediction. `checked` is `yes` when names,
+    defaults and versions were compared with the sources, else `no, ` and the open question.
     """
 
     id: str
@@ -88,17 +89,17 @@ class Case:
     elsewhere: str = ""
 
     def on(self, chips: Collection[str]) -> Case:
-        """The entry with the change for these chips; none is known: as it stands."""
+        """The case with the change for these chips; without known chips, the case as written."""
         return replace(self, after=self.elsewhere) if self.elsewhere and chips and "ascend" not in chips else self
 
     @property
     def is_lead(self) -> bool:
-        """Whether a fact in it is still open: then it is a lead to follow, and ranks below what is known."""
+        """Whether a fact of the case is unchecked: then the case is only a lead, and ranks below checked cases."""
         return self.checked != CHECKED
 
 
 SAID = ("cause", "not_measured", "confirm", "cure", "framework", "gain", "risk")
-"""Fields that are sentences, which `zh/LAYER.toml` has in Chinese under the same ids."""
+"""Fields of a case that are sentences; `zh/LAYER.toml` has their Chinese under the same ids."""
 _LISTS = ("symptoms", "not_measured", "chips", "sources")
 _OPTIONAL = ("symptoms", "not_measured", "gain_source", "elsewhere")
 _MADE = ("id", "layer")
@@ -107,17 +108,17 @@ _WRITTEN = tuple(field.name for field in fields(Case) if field.name not in _MADE
 
 @lru_cache(maxsize=len(LAYERS))
 def cases_of(layer: str) -> tuple[Case, ...]:
-    """The entries of one layer in the order of their file; reads that file once."""
+    """The cases of one layer in the order of their file, which is read once."""
     return read(_FOLDER / f"{layer}.toml", layer, sources())
 
 
 def cases() -> tuple[Case, ...]:
-    """All entries, layer by layer."""
+    """All cases, layer by layer."""
     return tuple(case for layer in LAYERS for case in cases_of(layer))
 
 
 def case(identity: str) -> Case | None:
-    """The entry of an id such as `IO-01`, in either case; None where there is none."""
+    """The case with an id such as `IO-01`, in upper or lower case; None if there is none."""
     wanted = identity.upper()
     layers = [layer for layer, prefix in LAYERS.items() if wanted.startswith(f"{prefix}-")]
     return next((one for layer in layers for one in cases_of(layer) if one.id == wanted), None)
@@ -129,16 +130,16 @@ def _chinese(layer: str) -> dict[str, dict[str, Any]]:
 
 
 def in_chinese(one: Case) -> Case:
-    """The entry with its sentences in Chinese; code, symptoms and sources stay."""
+    """The case with its sentences in Chinese; code, symptoms and sources stay unchanged."""
     row = _chinese(one.layer).get(one.id, {})
     said: dict[str, Any] = {name: tuple(row[name]) if name in _LISTS else row[name] for name in SAID if name in row}
     return replace(one, **said)
 
 
 def find(words: Iterable[str], among: Iterable[Case]) -> list[Case]:
-    """The entries that have every word somewhere, in any case.
+    """The cases that contain every word, in upper or lower case.
 
-    Those come first that have them all in id or cause, and what was checked before leads; else the order stays.
+    Cases with all words in id or cause come first, and checked cases before leads; otherwise the order stays.
     """
     wanted = [word.lower() for word in words]
     hits = [one for one in among if all(word in _text(one) for word in wanted)]
@@ -151,19 +152,19 @@ def _names(one: Case, wanted: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def sources() -> dict[str, tuple[str, str]]:
-    """Key of every source to its title and address."""
+    """The title and address of every source, by key."""
     return {key: (row["title"], row["where"]) for key, row in _toml(_FOLDER / "sources.toml").items()}
 
 
 @lru_cache(maxsize=1)
 def variables() -> dict[str, str]:
-    """Every environment variable that a cure may name, and what its spelling was checked against."""
+    """Every environment variable that a cure may name, with the source that its spelling was checked against."""
     table = _toml(_FOLDER / "variables.toml")
     return {name: row["checked"] for row in table.values() for name in row["names"]}
 
 
 def read(path: Path, layer: str, known: Mapping[str, tuple[str, str]]) -> tuple[Case, ...]:
-    """The entries of a file; `known` are the sources. CaseError names file, entry and field that are wrong."""
+    """The cases of a file; `known` are the sources. CaseError names the file, entry and field that are wrong."""
     made = []
     for identity, row in _toml(path).items():
         if not re.fullmatch(rf"{LAYERS[layer]}-\d\d", identity):
@@ -204,7 +205,7 @@ def _case(
 
 
 def _check(where: str, text: Mapping[str, str], lists: Mapping[str, tuple[str, ...]]) -> None:
-    """What a field must be beyond its type."""
+    """Check the values of fields beyond their types."""
     for name, value in text.items():
         if not value and name not in _OPTIONAL:
             raise CaseError(f"{name} is empty", where=where)
@@ -248,7 +249,7 @@ def _words(where: str, name: str, value: object) -> tuple[str, ...]:
 
 
 def _text(one: Case) -> str:
-    """All that a search looks at."""
+    """All text of a case that a search looks at."""
     parts = [
         one.id,
         one.layer,
@@ -266,7 +267,7 @@ def _text(one: Case) -> str:
 
 
 def _toml(path: Path) -> dict[str, dict[str, Any]]:
-    """The tables of a file by name."""
+    """The tables of a TOML file by name."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as broken:

@@ -21,7 +21,10 @@ _ORDER: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicate:
-    """`measure[of] sign value`; `of` is empty where the measure has no brackets. `value` is a number or a word."""
+    """A comparison `measure[of] sign value`; `of` is empty if the measure has no brackets.
+
+    `value` is a number or a word.
+    """
 
     measure: str
     of: str
@@ -30,7 +33,7 @@ class Predicate:
     text: str
 
     def holds(self, measured: float | str | None) -> bool | None:
-        """Whether it is true of a value; None where nothing was measured."""
+        """Whether the comparison holds for a value; None if nothing was measured."""
         if measured is None:
             return None
         if isinstance(self.value, str):
@@ -41,14 +44,14 @@ class Predicate:
 
     @property
     def _word(self) -> str:
-        """The value as it is written."""
+        """The value of the comparison as text."""
         return self.text.rpartition(f" {self.sign} ")[2]
 
 
 def parse(text: str) -> Predicate:
-    """The predicate that a text stands for; ValueError for one that is no comparison.
+    """The predicate of a text; raises `ValueError` for a text that is no comparison.
 
-    Whether something measures what it names is not known here: see `hermes.profiles.advise.facts`.
+    `parse` does not check whether the measure exists: see `hermes.profiles.advise.case_symptoms`.
     """
     found = _FORM.match(text)
     if found is None:

@@ -1,1 +1,1 @@
-"""What one operator has to do, from its shapes and types: operations, bytes, and the time a chip needs at best."""
+"""Computes the work of one operator from its shapes and types: operations, bytes, and a chip's least time."""

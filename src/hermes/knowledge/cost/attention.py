@@ -1,8 +1,8 @@
-"""Work of attention, forward and backward, on PyTorch's operators and on CANN's.
+"""Work of attention operators of PyTorch and CANN, forward and backward.
 
-Source: FlashAttention-2 (arXiv 2307.08691), section 4.1: the forward pass takes 4 B H Sq Sk D, half of it when causal,
-and the backward pass 2.5 times as much, since it works the scores out again. Where the head sizes of keys and values
-differ, 2 (Dk + Dv) stands for 4 D.
+Source: FlashAttention-2 (arXiv 2307.08691), section 4.1. The forward pass takes 4 B H Sq Sk D operations, half as many
+when causal. The backward pass takes 2.5 times as many, because it computes the scores again. If the head sizes of keys
+and values differ, 2 (Dk + Dv) replaces 4 D.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hermes.knowledge.cost.tensors import Call, Tensor
-from hermes.knowledge.cost.work import Work, plus, precision_of, total_bytes
+from hermes.knowledge.cost.work_formulas import OperatorWorkload, plus, precision_of, total_bytes
 
 # A mask of this shape is the compressed triangle of CANN's sparse modes 2 to 4 (aclnnFlashAttentionScore).
 _TRIANGLE = (2048, 2048)
@@ -18,8 +18,8 @@ _MASK_PLACE = {"flash attention score": 6, "flash attention score grad": 7}
 _FLAGS = ("True", "False")
 
 
-def attention(call: Call, order: str, *, backward: bool) -> Work | None:
-    """ATen's attention; `order` is that of the dimensions: `bshd` or `bhsd`. Packed sequences are left out."""
+def attention(call: Call, order: str, *, backward: bool) -> OperatorWorkload | None:
+    """The work of ATen's attention; `order` of the dimensions is `bshd` or `bhsd`. Packed sequences are left out."""
     first = 1 if backward else 0
     parts = call.inputs[first : first + 3]
     if len(parts) < 3 or any(len(part.shape) != 4 for part in parts):
@@ -40,8 +40,8 @@ def attention(call: Call, order: str, *, backward: bool) -> Work | None:
     return _work(flops, moved, query, "causal assumed: the flag is not recorded" if causal is None else "")
 
 
-def stored_attention(call: Call, formula: str) -> Work | None:
-    """CANN's FlashAttentionScore and its gradient; the maxima of the scores (B, N, Sq, 8) tell the layout."""
+def stored_attention(call: Call, formula: str) -> OperatorWorkload | None:
+    """The work of CANN's FlashAttentionScore and its gradient; the shape (B, N, Sq, 8) of maxima tells the layout."""
     backward = formula.endswith("grad")
     maxima = _at(call.inputs, 8) if backward else _at(call.outputs, 0)
     if maxima is None or len(maxima.shape) != 4 or maxima.shape[3] != 8 or len(call.inputs) < 3:
@@ -62,7 +62,7 @@ def stored_attention(call: Call, formula: str) -> Work | None:
 
 
 def _keys(query: Tensor, key: Tensor, batch: int, heads: int, length: int) -> int | None:
-    """How many keys each query meets, by the one layout that fits: BSH, SBH, BNSD or BSND."""
+    """The number of keys that each query meets, by the one layout that fits: BSH, SBH, BNSD or BSND."""
     fits: set[int] = set()
     if len(query.shape) == len(key.shape) == 3:
         if query.shape[:2] == (batch, length) and key.shape[0] == batch:
@@ -77,11 +77,12 @@ def _keys(query: Tensor, key: Tensor, batch: int, heads: int, length: int) -> in
     return fits.pop() if len(fits) == 1 else None
 
 
-def inference_attention(call: Call) -> Work | None:
-    """CANN's attention of inference, query, key and value in one layout; a paged cache has none of the query's sizes.
+def inference_attention(call: Call) -> OperatorWorkload | None:
+    """The work of CANN's inference attention with query, key and value in one layout; not for a paged cache.
 
-    A rank of three is batch, length, all heads. Of four, heads and length change places: the query has a multiple of
-    the key's heads, or as many, and where both agree nothing tells them apart. Equal lengths are counted as causal.
+    A tensor of rank 3 is batch, length, all heads. In rank 4, heads and length may be swapped. The query has a multiple
+    of the key's heads, or equally many; if heads and lengths both agree, the layout stays unknown. Equal lengths are
+    counted as causal.
     """
     if len(call.inputs) < 3 or not call.outputs:
         return None
@@ -99,7 +100,7 @@ def inference_attention(call: Call) -> Work | None:
 
 
 def _length_at(query: tuple[int, ...], key: tuple[int, ...]) -> int | None:
-    """Which of the two middle dimensions is the length; None where heads and lengths both agree."""
+    """Which of the two middle dimensions is the length; None if heads and lengths both agree."""
     heads = [place for place in (1, 2) if query[place] > key[place] and query[place] % key[place] == 0]
     other = [place for place in (1, 2) if query[place] != key[place] and place not in heads]
     if len(other) == 1:
@@ -108,11 +109,11 @@ def _length_at(query: tuple[int, ...], key: tuple[int, ...]) -> int | None:
 
 
 def _causal(call: Call) -> bool | None:
-    """Whether only past keys count, by the recorded values; None when they are not recorded.
+    """Whether only past keys count, by the recorded values; None when the values are not recorded.
 
-    Each operator has its flags in an order of its own (`native_functions.yaml`): the first one is `is_causal`, but for
-    cuDNN's forward pass, where whether to return the log-sums comes before it, and for the efficient variant, where it
-    is the last one, or a number before the first: 0 for no mask, 1 and 2 for the two triangles.
+    Each operator has its own order of flags (`native_functions.yaml`). In most operators the first flag is `is_causal`.
+    In cuDNN's forward pass, a flag for the log-sums precedes it. In the efficient variant it is the last flag, or a
+    number before the first: 0 for no mask, 1 and 2 for the two triangles.
     """
     flags = [value for value in call.values if value in _FLAGS]
     if not flags:
@@ -132,11 +133,11 @@ def _at(parts: tuple[Tensor, ...], place: int) -> Tensor | None:
     return parts[place] if place < len(parts) and parts[place].shape else None
 
 
-def _work(flops: int, moved: int | None, operand: Tensor, note: str) -> Work:
-    return Work(flops=flops, bytes=moved, unit="matrix", precision=precision_of([operand]), note=note)
+def _work(flops: int, moved: int | None, operand: Tensor, note: str) -> OperatorWorkload:
+    return OperatorWorkload(flops=flops, bytes=moved, unit="matrix", precision=precision_of([operand]), note=note)
 
 
-FORMULAS: dict[str, Callable[[Call], Work | None]] = {
+FORMULAS: dict[str, Callable[[Call], OperatorWorkload | None]] = {
     "attention bshd": lambda call: attention(call, "bshd", backward=False),
     "attention bhsd": lambda call: attention(call, "bhsd", backward=False),
     "attention backward bshd": lambda call: attention(call, "bshd", backward=True),

@@ -1,7 +1,8 @@
-"""Work of matrix products and convolutions.
+"""Work of matrix products and convolutions: operations and bytes.
 
-Source: `torch/utils/flop_counter.py`. A product of M x K and K x N takes 2 M N K; a convolution, and each of its two
-gradients, 2 x positions of the output x elements of the filter, which are outputs x inputs / groups x kernel.
+Source: `torch/utils/flop_counter.py`. A product of M x K and K x N takes 2 M N K operations. A convolution, and each of
+its two gradients, takes 2 x positions of the output x elements of the filter. The filter has outputs x inputs / groups
+x kernel elements.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from hermes.base.units import whole
+from hermes.base.units import whole_number
 from hermes.knowledge.cost.tensors import Call, Tensor
-from hermes.knowledge.cost.work import Work, plus, precision_of, total_bytes
+from hermes.knowledge.cost.work_formulas import OperatorWorkload, plus, precision_of, total_bytes
 from hermes.knowledge.dtypes import ElementType
 
-# What products of small types are written as, where the output is not recorded: bfloat16, and 32-bit sums.
+# The output type of products of small types, if the output is not recorded: bfloat16, and 32-bit sums.
 _WIDER = {"fp8": ElementType(2, "bf16"), "int8": ElementType(4, "")}
 
 
-def product(call: Call, left: int, right: int, extra: Sequence[int] = ()) -> Work | None:
-    """`left` x `right`, both with the same leading dimensions; the inputs at `extra` are read too."""
+def product(call: Call, left: int, right: int, extra: Sequence[int] = ()) -> OperatorWorkload | None:
+    """The work of `left` x `right` with equal leading dimensions; the inputs at `extra` are read too."""
     if len(call.inputs) <= max(left, right):
         return None
     a, b = call.inputs[left], call.inputs[right]
@@ -30,8 +31,8 @@ def product(call: Call, left: int, right: int, extra: Sequence[int] = ()) -> Wor
     return _work(2 * a.elements * b.shape[-1], total_bytes([*read, out]), a)
 
 
-def linear(call: Call) -> Work | None:
-    """`x` (…, K) by a weight (N, K), as `aten::linear` has it."""
+def linear(call: Call) -> OperatorWorkload | None:
+    """The work of `x` (…, K) times a weight (N, K), as in `aten::linear`."""
     if len(call.inputs) < 2:
         return None
     x, weight = call.inputs[:2]
@@ -41,8 +42,8 @@ def linear(call: Call) -> Work | None:
     return _work(2 * x.elements * weight.shape[0], total_bytes([x, weight, *call.inputs[2:3], out]), x)
 
 
-def vector_product(call: Call) -> Work | None:
-    """A matrix (M, K) by a vector (K)."""
+def vector_product(call: Call) -> OperatorWorkload | None:
+    """The work of a matrix (M, K) times a vector (K)."""
     if len(call.inputs) < 2 or len(call.inputs[0].shape) != 2 or call.inputs[1].shape != call.inputs[0].shape[1:]:
         return None
     matrix, vector = call.inputs[:2]
@@ -50,10 +51,10 @@ def vector_product(call: Call) -> Work | None:
     return _work(2 * matrix.elements, total_bytes([matrix, vector, out]), matrix)
 
 
-def stored_product(call: Call) -> Work | None:
-    """Ascend's products: inputs may be transposed or in blocks, so the three sizes tell M N K, padding included.
+def stored_product(call: Call) -> OperatorWorkload | None:
+    """The work of Ascend's products, whose inputs may be transposed or in blocks; M N K counts padding too.
 
-    With M K, K N and M N elements, M N K is the root of their product; in a batch of equal matrices too.
+    With M K, K N and M N elements, M N K is the root of the product of all three; also in a batch of equal matrices.
     """
     if len(call.inputs) < 2 or not call.outputs:
         return None
@@ -75,10 +76,10 @@ def stored_product(call: Call) -> Work | None:
     return _work(flops, moved, a, "padding counted" if blocks else "")
 
 
-def grouped_product(call: Call) -> Work | None:
-    """Products of groups of rows, each with a matrix of its own: every row meets one of them, as large as the others.
+def grouped_product(call: Call) -> OperatorWorkload | None:
+    """The work of a grouped product: each row meets the matrix of its group, and all matrices have one size.
 
-    Ascend's `x` has a row for each token, `weight` a matrix for each group, in one tensor or as a list of tensors.
+    Ascend's `x` has a row for each token, and `weight` a matrix for each group, in one tensor or as a list of tensors.
     """
     if len(call.inputs) < 2 or not call.outputs:
         return None
@@ -92,11 +93,11 @@ def grouped_product(call: Call) -> Work | None:
     return _work(2 * rows.shape[0] * deep * wide, moved, rows, "rows of the last group may be padding")
 
 
-def grouped_mm(call: Call) -> Work | None:
-    """`aten::_grouped_mm`: matrices or stacks of them, of which offsets cut the side that no stack has into groups.
+def grouped_mm(call: Call) -> OperatorWorkload | None:
+    """The work of `aten::_grouped_mm`: matrices or stacks of matrices; offsets cut a side without a stack into groups.
 
-    A side is cut into as many parts as there are groups, so that each element of the operand that is no stack meets the
-    other once; two stacks are a batch, and two matrices are cut along what they share (PyTorch,
+    A side is cut into as many parts as there are groups, so each element of the matrix operand meets the other operand
+    once. Two stacks are a batch. Two matrices are cut along the dimension that they share (PyTorch,
     `_meta_grouped_mm_common`).
     """
     if len(call.inputs) < 2 or {len(part.shape) for part in call.inputs[:2]} - {2, 3}:
@@ -112,8 +113,8 @@ def grouped_mm(call: Call) -> Work | None:
     return _work(flops, total_bytes([a, b, out]), a, "rows behind the last offset counted")
 
 
-def convolution(call: Call) -> Work | None:
-    """A forward convolution without recorded output: the values of stride, padding and dilation give its shape."""
+def convolution(call: Call) -> OperatorWorkload | None:
+    """The work of a forward convolution without recorded output: stride, padding and dilation give the output shape."""
     if len(call.inputs) < 2 or len(call.inputs[0].shape) < 3:
         return None
     x, weight = call.inputs[:2]
@@ -131,10 +132,10 @@ def convolution(call: Call) -> Work | None:
     return _positions(x, weight, out, 1)
 
 
-def convolution_backward(call: Call) -> Work | None:
-    """`aten::convolution_backward`: the gradient of the output comes first, then input and filter.
+def convolution_backward(call: Call) -> OperatorWorkload | None:
+    """The work of `aten::convolution_backward`: its inputs are the gradient of the output, the input and the filter.
 
-    Two gradients unless the mask among the values asks for one only.
+    Two gradients are counted, unless the mask among the values asks for one only.
     """
     if len(call.inputs) < 3 or any(len(part.shape) < 3 for part in call.inputs[:3]):
         return None
@@ -146,18 +147,18 @@ def convolution_backward(call: Call) -> Work | None:
     return _positions(x, weight, gradient, wanted, note) if wanted else None
 
 
-def convolution_input_gradient(call: Call) -> Work | None:
-    """`cudnn_convolution_backward_input` of older PyTorch: sizes, gradient of the output, filter."""
+def convolution_input_gradient(call: Call) -> OperatorWorkload | None:
+    """The work of older PyTorch's `cudnn_convolution_backward_input`: sizes, gradient of the output, filter."""
     if len(call.inputs) < 3 or len(call.inputs[1].shape) < 3 or len(call.inputs[2].shape) != len(call.inputs[1].shape):
         return None
     gradient, weight = call.inputs[1], call.inputs[2]
     flops = 2 * gradient.elements // max(gradient.shape[1], 1) * weight.elements
-    # The gradient of the input is as large as the input, which is not recorded: at least its channels are known.
+    # The gradient is as large as the convolution's input, which is not recorded: only its channels are known.
     return _work(flops, None, gradient)
 
 
-def stored_convolution(call: Call) -> Work | None:
-    """Ascend's convolution and its two gradients: storage shapes, so the padding of channels is counted."""
+def stored_convolution(call: Call) -> OperatorWorkload | None:
+    """The work of Ascend's convolution and its two gradients; shapes are as stored, so padded channels are counted."""
     name = call.name.lower()
     if "input" in name:
         filters, positions = _at(call.inputs, 1), _at(call.inputs, 2)
@@ -175,7 +176,7 @@ def stored_convolution(call: Call) -> Work | None:
 
 
 def _geometry(call: Call) -> tuple[list[int], list[int], list[int]] | None:
-    """Stride, padding and dilation: the first three lists of numbers among the values; none for transposed ones."""
+    """Stride, padding and dilation: the first three lists of numbers among the values; None if transposed."""
     dimensions = len(call.inputs[0].shape) - 2
     lists = [_numbers(value) for value in call.values if value[:1] in "[(" and value]
     found = [one for one in lists if one is not None and len(one) in (1, dimensions)][:3]
@@ -189,7 +190,7 @@ def _geometry(call: Call) -> tuple[list[int], list[int], list[int]] | None:
 
 
 def _transposed(call: Call) -> list[str]:
-    """The flag behind the three lists of `aten::convolution` and `_convolution`; the others have no transposed form."""
+    """The flag behind the three lists of `aten::convolution` and `_convolution`; empty for other operators."""
     if not call.name.endswith(("::convolution", "::_convolution")):
         return []
     return [value for value in call.values if value in ("True", "False")][:1]
@@ -197,11 +198,11 @@ def _transposed(call: Call) -> list[str]:
 
 def _numbers(text: str) -> list[int] | None:
     parts = text.strip("[]()").split(",")
-    numbers = [whole(part.strip()) if len(part) < 8 else None for part in parts]
+    numbers = [whole_number(part.strip()) if len(part) < 8 else None for part in parts]
     return [number for number in numbers if number is not None] if None not in numbers else None
 
 
-def _positions(x: Tensor, weight: Tensor, out: Tensor, times: int, note: str = "") -> Work | None:
+def _positions(x: Tensor, weight: Tensor, out: Tensor, times: int, note: str = "") -> OperatorWorkload | None:
     if len(out.shape) < 3 or len(weight.shape) < 3 or out.shape[1] != weight.shape[0]:
         return None
     flops = 2 * (out.elements // max(out.shape[1], 1)) * weight.elements * times
@@ -210,7 +211,7 @@ def _positions(x: Tensor, weight: Tensor, out: Tensor, times: int, note: str = "
 
 
 def _spots(part: Tensor) -> int | None:
-    """Batch x positions of a feature map: (N, C1, H, W, C0) as stored in blocks, else (N, C, H, W)."""
+    """Batch x positions of a feature map: (N, C1, H, W, C0) if stored in blocks, else (N, C, H, W)."""
     if part.format.split(":")[0] == "NC1HWC0" and len(part.shape) == 5:
         n, _, *sides, _ = part.shape
     elif part.format in ("NCHW", "ND", "FORMAT_ND", "") and len(part.shape) == 4:
@@ -230,11 +231,11 @@ def _result(operand: Tensor) -> ElementType | None:
     return None if operand.kind is None else _WIDER.get(operand.kind.precision, operand.kind)
 
 
-def _work(flops: int, moved: int | None, operand: Tensor, note: str = "") -> Work | None:
-    return Work(flops=flops, bytes=moved, unit="matrix", precision=precision_of([operand]), note=note)
+def _work(flops: int, moved: int | None, operand: Tensor, note: str = "") -> OperatorWorkload | None:
+    return OperatorWorkload(flops=flops, bytes=moved, unit="matrix", precision=precision_of([operand]), note=note)
 
 
-FORMULAS: dict[str, Callable[[Call], Work | None]] = {
+FORMULAS: dict[str, Callable[[Call], OperatorWorkload | None]] = {
     "mm": lambda call: product(call, 0, 1),
     "addmm": lambda call: product(call, 1, 2, (0,)),
     "linear": linear,

@@ -1,4 +1,4 @@
-"""The work of an operator call by its name, and its class; what a chip's roof makes of it."""
+"""Finds an operator call's class and its work by the operator's name, and computes its roof on a chip."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from hermes.knowledge.chips import Chip
-from hermes.knowledge.cost import attention, matrix, memory
+from hermes.knowledge.cost import attention, matrix, vector_work
 from hermes.knowledge.cost.tensors import Call
-from hermes.knowledge.cost.work import Work
+from hermes.knowledge.cost.work_formulas import OperatorWorkload
+from hermes.knowledge.identify_chip import Chip
 from hermes.knowledge.operators import Operator, operator_of
 
-FORMULAS = {**matrix.FORMULAS, **attention.FORMULAS, **memory.FORMULAS}
+FORMULAS = {**matrix.FORMULAS, **attention.FORMULAS, **vector_work.FORMULAS}
 BOUND = 0.8
-"""From this share of its roof on, work is bound by it; below, by neither. Source: the limit of `msprof op` and of the
-advisor's rule for operators without a bound (Ascend/msprof-analyze, advisor/rules)."""
+"""The share of its roof from which work counts as bound by the roof's limit; below, neither limit bounds it. Source:
+the limit of `msprof op` and of the advisor's rule for operators without a bound (Ascend/msprof-analyze,
+advisor/rules)."""
 
-# What float32 inputs became inside, as cuBLAS, cuDNN and CUTLASS name their kernels (16 x 8 x 8 is TF32's shape).
+# The type in which kernels compute float32 inputs, by cuBLAS', cuDNN's and CUTLASS' names (16 x 8 x 8 is TF32's shape).
 _TF32 = re.compile(r"tf32|s1688", re.IGNORECASE)
 _PLAIN_FP32 = re.compile(r"sgemm|simt|_ffma|fp32_", re.IGNORECASE)
-# Kernels of float32 without the matrix units, built for a generation of NVIDIA's chips that has such units.
+# Float32 kernels that leave the matrix units idle, built for a chip generation of NVIDIA's that has matrix units.
 _UNSHORTENED = re.compile(
     r"(volta|turing|ampere|ada|hopper|blackwell)_sgemm|cutlass_(7|8|9|10|12)\d_simt|sm(7|8|9|10|12)\d_xmma\w*_f32f32_f32f32_f32",
     re.IGNORECASE,
@@ -36,9 +37,9 @@ Limit = Literal["compute", "memory"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roof:
-    """The least time a chip needs for some work, and which of its two limits sets it.
+    """The least time that a chip needs for some work, and which of its two limits sets that time.
 
-    `limit` is `compute` when the operations take longer than the bytes. `precision` is that of the rate.
+    `limit` is `compute` when the operations take longer than the bytes. `precision` is the precision of the rate.
     """
 
     ns: float
@@ -48,10 +49,10 @@ class Roof:
 
 
 def classified(call: Call) -> Operator:
-    """The operator's class and formula; a copy between types is a cast, a kernel's copy of one type a transposition.
+    """The class and formula of a call's operator; a copy between types is a cast, other copies by kernels transpose.
 
-    PyTorch hands a contiguous copy of one type to the driver (`aten/src/ATen/native/cuda/Copy.cu`), so what a kernel
-    copies changes the order of the elements.
+    PyTorch hands a contiguous copy of one type to the driver (`aten/src/ATen/native/cuda/Copy.cu`), so a copy by a
+    kernel changes the order of the elements.
     """
     operator = operator_of(call.name)
     if operator.formula == "copy" and len(call.inputs) > 1 and call.name.endswith("copy_"):
@@ -61,14 +62,14 @@ def classified(call: Call) -> Operator:
     return operator
 
 
-def work_of(call: Call) -> Work | None:
-    """Operations and bytes of the call; None when it has no formula, or its shapes do not fit the formula."""
+def work_of(call: Call) -> OperatorWorkload | None:
+    """The operations and bytes of a call; None when the call has no formula, or its shapes do not fit the formula."""
     formula = FORMULAS.get(classified(call).formula)
     return formula(call) if formula is not None and call.inputs else None
 
 
 def inner_bytes(call: Call) -> tuple[int, ...]:
-    """Bytes along the innermost axes of a product's two matrices; none for anything else, or unknown types."""
+    """Bytes along the innermost axes of a product's two matrices; empty for other operators, or unknown types."""
     operator = classified(call)
     if operator.kind not in ("matmul", "batched matmul"):
         return ()
@@ -78,12 +79,12 @@ def inner_bytes(call: Call) -> tuple[int, ...]:
     return tuple(found) if len(found) == 2 else ()
 
 
-def roof(work: Work, chip: Chip, kernel: str = "", ns: float | None = None) -> Roof | None:
-    """The roof of some work on a chip; None when the chip has no rate for its type, or its bytes are not known.
+def roof(work: OperatorWorkload, chip: Chip, kernel: str = "", ns: float | None = None) -> Roof | None:
+    """The roof of some work on a chip; None when the chip has no rate for the type, or the bytes are not known.
 
-    Float32 on matrix units may run shortened to TF32 or HF32: the kernel's name tells; where it does not, the full
-    type is taken unless the work took less time (`ns`) than that allows. Ascend's convolutions are shortened unless
-    told otherwise (torch_npu's `allow_hf32`).
+    Float32 on matrix units may be shortened to TF32 or HF32, as some kernels' names tell. If the name does not tell,
+    the full type counts, unless the work took less time (`ns`) than the full type allows. Ascend's convolutions are
+    shortened unless set otherwise (torch_npu's `allow_hf32`).
     """
     precision = _precision(work, chip, kernel, ns)
     rates = chip.matrix if work.unit == "matrix" else chip.vector
@@ -92,7 +93,8 @@ def roof(work: Work, chip: Chip, kernel: str = "", ns: float | None = None) -> R
         return None
     computing = work.flops / peak * 1e9
     if work.bytes is None or chip.bandwidth is None:
-        # A product has far more operations than bytes as a rule; what moves data alone has no roof without them.
+        # A product usually has far more operations than bytes; an operator that only moves data has no roof without its
+        # bytes.
         return Roof(ns=computing, limit="compute", precision=precision, peak=peak) if work.unit == "matrix" else None
     moving = work.bytes / chip.bandwidth * 1e9
     limit: Limit = "compute" if computing >= moving else "memory"
@@ -100,15 +102,16 @@ def roof(work: Work, chip: Chip, kernel: str = "", ns: float | None = None) -> R
 
 
 def float32_by_kernel(kernel: str) -> str:
-    """What products of float32 ran in on a chip that nobody knows, by the kernel: `tf32`, or `fp32` where the chip has
-    matrix units and the kernel leaves them idle; empty where the name does not tell.
+    """The type in which float32 products ran on an unknown chip, by the kernel's name; empty if the name does not tell.
+
+    The type is `tf32`, or `fp32` if the chip has matrix units and the kernel leaves them idle.
     """
     if _TF32.search(kernel):
         return "tf32"
     return "fp32" if _UNSHORTENED.search(kernel) else ""
 
 
-def _precision(work: Work, chip: Chip, kernel: str, ns: float | None) -> str:
+def _precision(work: OperatorWorkload, chip: Chip, kernel: str, ns: float | None) -> str:
     if work.unit == "vector":
         return work.precision if work.precision in chip.vector else "fp32"
     short = _SHORTENED.get(chip.vendor, "")

@@ -1,4 +1,4 @@
-"""The tensors of one operator call, from the texts in which the tables hold them."""
+"""Parses the tensors of one operator call from the texts that the canonical tables store."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from hermes.knowledge.dtypes import ElementType, element_type
 
-# Texts of a trace are data of strangers: no tensor has more dimensions, and no chip holds more elements.
+# Texts of a trace are not trusted: no tensor has more dimensions, and no chip holds more elements.
 _MOST_DIMENSIONS = 32
 _MOST_ELEMENTS = 1 << 50
 _MOST_TENSORS = 4_096
 BETWEEN_TENSORS = ";"
-"""What stands between tensors in texts of shapes, types, strides and values."""
+"""The separator between tensors in texts of shapes, types, strides and values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """One tensor; `shape` is as stored, `kind` None when its type is not recorded or it is no tensor at all."""
+    """A tensor of a call; `shape` is as stored, `kind` is None if the type is unknown or the input is no tensor."""
 
     shape: tuple[int, ...]
     kind: ElementType | None
@@ -26,21 +26,20 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """Elements; 1 for a scalar."""
+        """The number of elements; 1 for a scalar."""
         return math.prod(self.shape)
 
     @property
     def bytes(self) -> int | None:
-        """Bytes, or None when the type is not known."""
+        """The size in bytes, or None when the type is not known."""
         return None if self.kind is None else self.elements * self.kind.bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One operator call as recorded: its name, tensors, the values of its other inputs, and a kernel that it ran.
+    """A recorded operator call: name, tensors, values of its other inputs, and one of its kernels.
 
-    `outputs` is empty where the profiler records none (PyTorch's Kineto). `values` are texts by input, empty for
-    tensors.
+    `outputs` is empty if the profiler records none (PyTorch's Kineto). `values` are texts by input, empty for tensors.
     """
 
     name: str
@@ -52,9 +51,9 @@ class Call:
 
 
 def tensors(shapes: str | None, dtypes: str | None, formats: str | None = None) -> tuple[Tensor, ...]:
-    """The tensors of `2,3;4` with `float;int`; none when the shapes are not recorded or not numbers.
+    """The tensors of `2,3;4` with `float;int`; empty when the shapes are not recorded or not numbers.
 
-    An input that is a list of tensors has one type for several shapes: then no type can be told from its place.
+    An input that is a list of tensors has one type for several shapes: then a tensor's place does not tell its type.
     """
     if shapes is None:
         return ()
@@ -74,28 +73,28 @@ def tensors(shapes: str | None, dtypes: str | None, formats: str | None = None) 
 
 
 def per_tensor(text: str | None) -> list[str]:
-    """What a text of shapes, types or values says of each tensor: `2,3` and `4` of `2,3;4`."""
+    """The part of a text of shapes, types or values for each tensor: `2,3` and `4` of `2,3;4`."""
     return (text or "").split(BETWEEN_TENSORS)
 
 
 def shapes_of(text: str | None) -> list[tuple[int, ...]]:
-    """The shapes of a text that are known and not empty, in order."""
+    """The known, non-empty shapes in a text, in order."""
     return [shape for part in per_tensor(text) if (shape := shape_of(part))]
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """A shape as texts write it."""
+    """A shape as text, such as `2,3`."""
     return ",".join(map(str, shape))
 
 
 def elements_of(text: str) -> int:
-    """Elements of a shape as texts write it; 0 where there is none, or it is not numbers."""
+    """The number of elements of a shape written as text; 0 for an empty text, or one without numbers."""
     shape = shape_of(text)
     return math.prod(shape) if shape else 0
 
 
 def shape_of(text: str) -> tuple[int, ...] | None:
-    """The shape that `2,3` is; empty for an empty text, None for what is not numbers, or more than a tensor has."""
+    """The shape of a text such as `2,3`; empty for an empty text, None if not numbers or with too many dimensions."""
     if not text:
         return ()
     parts = text.split(",")

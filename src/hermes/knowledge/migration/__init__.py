@@ -1,7 +1,7 @@
-"""What of CUDA's world has a counterpart on Ascend: libraries, environment variables, torch APIs; each with its source.
+"""Counterparts on Ascend of CUDA's libraries, environment variables and torch APIs; each with its source.
 
-The facts are tables beside this module: `libraries.csv`, `settings.csv`, `ascend_api_support.csv` (made by
-`tools/extract_ascend_apis.py`) and `sources.csv`, which says what a source's key stands for.
+The facts are tables in this folder: `libraries.csv`, `settings.csv`, `ascend_api_support.csv` (made by
+`tools/extract_ascend_apis.py`) and `sources.csv`, which explains the keys of sources.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from importlib import resources
 from hermes.knowledge.migration.advice import Advice
 
 VERSIONS = ("2.7.1", "2.11.0", "2.12.0", "2.13.0")
-"""The torch versions whose APIs the tables know."""
+"""The torch versions for which the tables list APIs."""
 CHIPS = ("A2", "A3", "950")
-"""The families of chips that the tables know."""
+"""The families of Ascend chips for which the tables list APIs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A Python library. `status` is works, port (another package takes its place), change (other calls do), or none."""
+    """A Python library. `status` is works, port (another package replaces it), change (other calls do), or none."""
 
     module: str
     packages: Sequence[str]
@@ -34,9 +34,9 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """An environment variable, a flag of a command, or a command of NVIDIA's.
+    """An environment variable, a command's flag, or a command of NVIDIA's, with its counterpart on Ascend.
 
-    `same_value` says whether the counterpart takes the value as it is, so that it can be set beside the other.
+    `same_value` says whether the counterpart takes the same value: then both can be set.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """What the support table says of one torch API for one version. Empty `types` means that no limit is known."""
+    """The support of one torch API in one version. Empty `types` means that no limit of types is known."""
 
     api: str
     chips: frozenset[str]
@@ -60,7 +60,7 @@ class Support:
     marks: frozenset[str]
 
     def types_on(self, chip: str) -> frozenset[str]:
-        """The types of data that the call takes on a chip; empty where no limit is known."""
+        """The data types that the API accepts on a chip; empty if no limit is known."""
         if chip == "950":
             return self.types - self.types_not_on_950
         return self.types | self.types_also_on_a3 if chip == "A3" else self.types
@@ -68,7 +68,7 @@ class Support:
 
 @cache
 def libraries() -> Mapping[str, Library]:
-    """Libraries by the name under which they are imported."""
+    """Libraries by the name under which Python imports them."""
     return {
         row["module"]: Library(
             module=row["module"], packages=row["packages"].split(), status=row["status"],
@@ -80,7 +80,7 @@ def libraries() -> Mapping[str, Library]:
 
 @cache
 def packages() -> Mapping[str, Library]:
-    """Libraries by the names under which they are installed, in lower case with dashes."""
+    """Libraries by the name under which they are installed, in lower case with dashes."""
     return {package: library for library in libraries().values() for package in library.packages}
 
 
@@ -98,7 +98,7 @@ def settings() -> Mapping[str, Setting]:
 
 @cache
 def sources() -> Mapping[str, str]:
-    """Where facts come from: address by key."""
+    """The address of each source of facts, by key."""
     return {row["key"]: row["address"] for row in _rows("sources.csv")}
 
 

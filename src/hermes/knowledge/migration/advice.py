@@ -1,4 +1,4 @@
-"""What to do about a library or a setting of CUDA's world on Ascend: the advice that the tables name."""
+"""Advice on what to do about a CUDA library or setting on Ascend; the tables name the advice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hermes.base.message import Word
 
 
 class Advice(Word):
-    """One piece of advice; `libraries.csv` and `settings.csv` name it in their column `todo`."""
+    """One piece of advice, named in the column `todo` of `libraries.csv` and `settings.csv`."""
 
     ALGO = "algo"
     ALL_TO_ALL = "all_to_all"

@@ -1,1 +1,1 @@
-"""Which cores each rank should run on: reads the machine, makes a plan, applies it, takes it back."""
+"""Plans on which host cores each rank runs: reads the machine, makes a plan, applies the plan, and undoes it."""

@@ -1,4 +1,4 @@
-"""A plan of cores, and what became of it, as documents (`hermes.affinity/1`)."""
+"""Makes documents (`hermes.affinity/1`) of a plan of cores, and of the result of applying the plan."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from hermes.base.errors import Diagnostic
 from hermes.migrate.affinity import messages as say
-from hermes.migrate.affinity.bind import Bound
-from hermes.migrate.affinity.machine import ranges
-from hermes.migrate.affinity.plan import Plan, Seat
-from hermes.model.document import Code, Column, Document, Part, Table
+from hermes.migrate.affinity.bind_threads import BoundProcess
+from hermes.migrate.affinity.machine_topology import ranges
+from hermes.migrate.affinity.plan import Plan, RankCores
+from hermes.model.document import CodeText, Column, Document, Part, Table
 
 SCHEMA = "hermes.affinity/1"
 
 
 def plan_document(plan: Plan) -> Document:
-    """The plan, and the lines that put it into effect."""
+    """The plan as a document, with the command lines that apply it."""
     cores = frozenset().union(*(seat.cpus for seat in plan.seats))
     return Document(
         schema=SCHEMA, inputs=(),
@@ -33,7 +33,7 @@ def plan_document(plan: Plan) -> Document:
     )  # fmt: skip
 
 
-def _ranks(seats: Sequence[Seat]) -> Table:
+def _ranks(seats: Sequence[RankCores]) -> Table:
     columns = (
         Column(key="device", title=say.COLUMN_DEVICE, kind="name"),
         Column(key="cores", title=say.COLUMN_CORES, kind="name"),
@@ -51,14 +51,14 @@ def _ranks(seats: Sequence[Seat]) -> Table:
 def _commands(plan: Plan) -> tuple[Part, ...]:
     lines = "".join(f"{seat.numactl} python …   # rank {seat.device.index}\n" for seat in plan.seats)
     variable = (
-        (Code(key="variable", title=say.TITLE_VARIABLE, text=f"export {plan.variable}\n"),) if plan.variable else ()
+        (CodeText(key="variable", title=say.TITLE_VARIABLE, text=f"export {plan.variable}\n"),) if plan.variable else ()
     )
-    running = Code(key="running", title=say.TITLE_RUNNING, text="hermes affinity --apply\n")
-    return Code(key="commands", title=say.TITLE_COMMANDS, text=lines), *variable, running
+    running = CodeText(key="running", title=say.TITLE_RUNNING, text="hermes affinity --apply\n")
+    return CodeText(key="commands", title=say.TITLE_COMMANDS, text=lines), *variable, running
 
 
-def bound_document(done: Sequence[Bound]) -> Document:
-    """What was moved, and what was not."""
+def bound_document(done: Sequence[BoundProcess]) -> Document:
+    """The threads that were moved, and those that were not, as a document."""
     failed = sum(bool(one.failed) for one in done)
     count = say.processes(n=len(done))
     columns = (

@@ -1,4 +1,4 @@
-"""What the plan of cores says."""
+"""Messages about the plan of cores, and about moving threads."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from hermes.base.message import Count, Message, Name, message, sentence
 
 @message("affinity.answer.plan")
 def planned(*, devices: Message, cores: Message) -> None:
-    """The answer of a plan."""
+    """The answer of a plan of cores."""
 
 
 @message("affinity.devices")
 def devices(*, n: Count) -> None:
-    """How many devices there are."""
+    """The number of devices."""
 
 
 @message("affinity.cores")
 def cores(*, n: Count) -> None:
-    """How many cores there are."""
+    """The number of cores."""
 
 
 @message("affinity.processes")
 def processes(*, n: Count) -> None:
-    """How many processes there are."""
+    """The number of processes."""
 
 
 @message("affinity.answer.moved")
 def moved(*, processes: Message) -> None:
-    """Every thread of the processes is on its cores."""
+    """All threads of the processes are on their planned cores."""
 
 
 @message("affinity.answer.partly")
 def partly_moved(*, failed: Message, processes: Message) -> None:
-    """Some threads stay where they were."""
+    """Some threads were not moved."""
 
 
 @message("affinity.near")
 def near(*, cores: Message) -> None:
-    """Why a rank has its cores: they are near to its device."""
+    """Why a rank has its cores: the cores are near to its device."""
 
 
 @message("affinity.share")
 def share(*, cores: Message, devices: Message) -> None:
-    """Why a rank has its cores: several devices share those near to them."""
+    """Why a rank has its cores: several devices share the cores near to them."""
 
 
 @message("affinity.limited")
 def limited(*, allowed: Count, online: Count, cores: Name) -> None:
-    """A cgroup allows some of the cores."""
+    """A cgroup allows only some of the cores."""
 
 
 @message("affinity.tools_disagree")
 def tools_disagree(*, device: Name, system: Name, tool: Name) -> None:
-    """sysfs and the vendor's tool name other cores for a device."""
+    """sysfs and the vendor's tool report different cores for a device."""
 
 
 @message("affinity.not_allowed")
@@ -62,12 +62,12 @@ def not_allowed(*, device: Name, cores: Name) -> None:
 
 @message("affinity.not_known")
 def not_known(*, device: Name, cores: Message) -> None:
-    """Nothing says which cores are near to a device."""
+    """The cores near to a device are not known."""
 
 
 @message("affinity.crowded")
 def crowded(*, devices: Message, cores: Message, which: Name) -> None:
-    """There are more devices than cores near to them."""
+    """There are more devices than cores near to the devices."""
 
 
 @message("affinity.thread_stays")
@@ -77,7 +77,7 @@ def thread_stays(*, thread: Name, reason: Name) -> None:
 
 @message("affinity.other_cores")
 def other_cores(*, thread: Name) -> None:
-    """The kernel gave a thread other cores than it was asked for."""
+    """The kernel gave a thread other cores than requested."""
 
 
 @message("affinity.not_running")
@@ -92,7 +92,7 @@ def state_unreadable(*, reason: Name) -> None:
 
 @message("affinity.no_pair")
 def no_pair(*, text: Name) -> None:
-    """What was given for `--pid` names no device and process."""
+    """The value of `--pid` names no device and process."""
 
 
 HOW_PAIR = sentence("affinity.how_pair")

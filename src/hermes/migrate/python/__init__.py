@@ -1,1 +1,1 @@
-"""Python source: names by scope, types by what flows where, and what of it matters on an NPU."""
+"""Analyses Python source for migration: names by scope, types by data flow, and places that matter on an NPU."""

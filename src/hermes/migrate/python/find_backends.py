@@ -1,4 +1,4 @@
-"""Finds strings that name NCCL as the backend of collectives, and writes them for any accelerator."""
+"""Finds strings that name NCCL as the backend of collectives, and rewrites them for any accelerator."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from io import StringIO
 
 from hermes.migrate import messages as say
 from hermes.migrate.messages import code
-from hermes.migrate.model import Sure
-from hermes.migrate.python.file import ACCELERATOR, COLLECTIVES, Change, File
-from hermes.migrate.python.flow import Flow
+from hermes.migrate.python.device_value_flow import DeviceValueFlow
+from hermes.migrate.python.scanned_file import ACCELERATOR, COLLECTIVES, File, TextChange
+from hermes.migrate.scan_model import Sure
 
 NCCL = ("nccl", "NCCL")
 BY_DEVICE = re.compile(r"(?:\w+:\w+,)*cuda:nccl(?:,\w+:\w+)*")
 
 
 def one_token(text: str) -> bool:
-    """Whether the text is one string literal, not several beside each other."""
+    """Whether the text is one string literal, and not several adjacent literals."""
     try:
         tokens = list(tokenize.generate_tokens(StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError, IndentationError):
@@ -39,8 +39,8 @@ def _nested(tokens: Iterable[tokenize.TokenInfo]) -> bool:
 
 
 def backend(file: File, node: ast.Constant | ast.JoinedStr, value: str) -> None:
-    """Note a string that names NCCL, if it is used as a backend."""
-    flow: Flow = file.backends
+    """Note a string that names NCCL, if the string is used as a backend."""
+    flow: DeviceValueFlow = file.backends
     sure = flow.role(node)
     if sure is None:
         return
@@ -57,7 +57,7 @@ def backend(file: File, node: ast.Constant | ast.JoinedStr, value: str) -> None:
 
 
 def gloo(file: File, node: ast.Constant) -> None:
-    """Note a group of gloo that is the only one of a program with CUDA: it carries tensors of a GPU, none of an NPU."""
+    """Note a group of gloo that is a CUDA program's only group: gloo transfers tensors of a GPU, none of an NPU."""
     parent = file.source.parents.get(node)
     if file.backends.role(node) is None or isinstance(parent, (ast.Compare, ast.IfExp, ast.BoolOp)):
         return
@@ -75,20 +75,20 @@ def _call_of(file: File, keyword: ast.keyword) -> str:
 
 
 def _is_backend(file: File, node: ast.Constant) -> bool:
-    """Whether a constant names NCCL where a backend is chosen, so that gloo is for the host beside it."""
+    """Whether a constant names NCCL where a backend is chosen: then gloo in the same place is for the host."""
     named = isinstance(node.value, str) and (node.value in NCCL or BY_DEVICE.fullmatch(node.value) is not None)
     return named and file.backends.role(node) is not None
 
 
 def _by_device(text: str, value: str) -> str:
-    """`"cuda:nccl,cpu:gloo"` with both words read from the constants."""
+    """The string `"cuda:nccl,cpu:gloo"` with both words read from the constants."""
     quote = '"' if '"' in text else "'"
     pair = f"{{{ACCELERATOR}}}:{{{COLLECTIVES}}}"
     return f"f{quote}{value.replace('cuda:nccl', pair)}{quote}"
 
 
-def _shim_backend(file: File, node: ast.Constant | ast.JoinedStr) -> tuple[Change, ...] | None:
-    """`get_backend() == "nccl"` is False under the shim, which starts hccl."""
+def _shim_backend(file: File, node: ast.Constant | ast.JoinedStr) -> tuple[TextChange, ...] | None:
+    """The change of a test such as `get_backend() == "nccl"`, which is False under the shim, because it starts hccl."""
     compare = file.source.parents[node]
     assert isinstance(compare, ast.Compare)
     asked = isinstance(compare.left, ast.Call) and file.names.full(compare.left.func) == "torch.distributed.get_backend"
@@ -98,4 +98,4 @@ def _shim_backend(file: File, node: ast.Constant | ast.JoinedStr) -> tuple[Chang
     if operator is None:
         return None
     start, end = file.source.span(compare.left)[1], file.source.span(node)[1]
-    return (Change(start=start, end=end, text=f' {operator} ("nccl", "hccl")'),)
+    return (TextChange(start=start, end=end, text=f' {operator} ("nccl", "hccl")'),)

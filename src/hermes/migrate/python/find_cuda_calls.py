@@ -1,16 +1,16 @@
-"""Finds what of `torch.cuda` a file uses, and writes it for any accelerator."""
+"""Finds uses of `torch.cuda` in a file, and rewrites them for any accelerator."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
 
-from hermes.migrate import facts
 from hermes.migrate import messages as say
+from hermes.migrate import migration_facts
 from hermes.migrate.messages import code
-from hermes.migrate.model import Effort, Sure
-from hermes.migrate.python.file import ACCELERATOR, MODULE, Change, File
-from hermes.migrate.python.source import Scope
+from hermes.migrate.python.scanned_file import ACCELERATOR, MODULE, File, TextChange
+from hermes.migrate.python.syntax_tree import Scope
+from hermes.migrate.scan_model import Effort, Sure
 from hermes.model.leaf import Risk
 
 _AGNOSTIC = {
@@ -24,7 +24,7 @@ _ONLY_CUDA_PROPERTIES = {
     "max_threads_per_multi_processor", "regs_per_multiprocessor", "shared_memory_per_block",
     "shared_memory_per_block_optin", "shared_memory_per_multiprocessor",
 }  # fmt: skip
-# Of torch 2.13.0 without CUDA: what these answer, or do nothing, where others raise.
+# By torch 2.13.0 without CUDA: these calls return a value or do nothing, while others raise.
 _ANSWER_WITHOUT_CUDA = {
     "is_available", "device_count", "is_initialized", "is_bf16_supported", "empty_cache", "seed", "seed_all",
     "manual_seed", "manual_seed_all", "memory_allocated", "memory_reserved", "memory_cached", "max_memory_allocated",
@@ -33,11 +33,10 @@ _ANSWER_WITHOUT_CUDA = {
 }  # fmt: skip
 _ERRORS = ("OutOfMemoryError", "AcceleratorError")
 _GRAPHS = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "is_current_stream_capturing")
-_SHIM_TOO = {"CUDAGraph", "default_generators"}
 
 
 def find(file: File) -> None:
-    """Each use of torch.cuda in the file, once."""
+    """Find each use of torch.cuda in the file once."""
     for attribute in file.source.nodes(ast.Attribute):
         full = file.names.full(attribute)
         if full is None or not (full == "torch.cuda" or full.startswith("torch.cuda.")):
@@ -46,7 +45,7 @@ def find(file: File) -> None:
             _use(file, attribute, full)
     for statement in file.source.nodes(ast.ImportFrom):
         if (statement.module or "").startswith("torch.cuda") and statement.names[0].name == "*" and not statement.level:
-            # Which names the file then takes from there cannot be told.
+            # Names that a star import takes from torch.cuda are not known.
             file.add("cuda-only", statement, code(text=f"from {statement.module} import *"))
     _properties(file)
     for name in file.source.nodes(ast.Name):
@@ -60,7 +59,7 @@ def find(file: File) -> None:
 
 
 def _continued(file: File, node: ast.expr) -> bool:
-    """Whether the node is the inner part of a longer name that is torch.cuda's too."""
+    """Whether the node is the inner part of a longer name that also belongs to torch.cuda."""
     parent = file.source.parents.get(node)
     if not (isinstance(parent, ast.Attribute) and parent.value is node):
         return False
@@ -77,7 +76,7 @@ def _is_part(full: str) -> bool:
 
 
 def _is_alias(file: File, node: ast.Name) -> bool:
-    """`sync = torch.cuda.synchronize`: the name is settled where it is assigned, its uses follow."""
+    """Whether a name is an alias, as in `sync = torch.cuda.synchronize`: only the assignment needs a change."""
     found = file.source.scope(node).find(node.id)
     return found is not None and any(binding.kind == "assign" for binding in found[1])
 
@@ -111,7 +110,7 @@ def _use(file: File, node: ast.expr, full: str) -> None:
             "cuda-only",
             node,
             code(text=file.text(node)),
-            why=say.not_in_torch_npu(name=tail, version=str(facts.surface()["version"])),
+            why=say.not_in_torch_npu(name=tail, version=str(migration_facts.surface()["version"])),
         )
 
 
@@ -119,13 +118,13 @@ def _whole(file: File, node: ast.expr, scope: Scope) -> None:
     parent = file.source.parents.get(node)
     target = parent.targets[0] if isinstance(parent, ast.Assign) else None
     if isinstance(target, ast.Name) and file.names.of_name(target.id, scope) == "torch.cuda":
-        return  # An alias: what is used through it is found by its full name.
+        return  # The uses of an alias are found by its full name.
     changes = None if file.shadowed(scope, MODULE) else file.replace(node, MODULE, MODULE)
     file.add("cuda-call", node, code(text=file.text(node)), native=changes, shim=())
 
 
 def _on_npu(tail: str) -> bool:
-    names = facts.npu_names()
+    names = migration_facts.npu_names()
     return tail in names or (
         tail.split(".")[0] in names and tail.count(".") >= 1 and tail.split(".")[0] not in ("amp",)
     )
@@ -156,24 +155,24 @@ def _counterpart(file: File, node: ast.expr, tail: str, call: ast.Call | None, s
 
 
 def _unknown_keywords(tail: str, call: ast.Call | None) -> list[str]:
-    """Keywords of a call that the function of torch_npu does not have."""
-    known = facts.npu_parameters(tail)
+    """Keywords of a call that the function of torch_npu lacks."""
+    known = migration_facts.npu_parameters(tail)
     if known is None or call is None:
         return []
     return [keyword.arg for keyword in call.keywords if keyword.arg is not None and keyword.arg not in known]
 
 
-def _by_position(file: File, call: ast.Call, changes: Sequence[Change]) -> tuple[Change, ...] | None:
-    """`get_device_name(device=0)` by position, where it is the only argument: the first of both is the device."""
+def _by_position(file: File, call: ast.Call, changes: Sequence[TextChange]) -> tuple[TextChange, ...] | None:
+    """The changes that pass a single argument by position: `get_device_name(device=0)`; device is first in both."""
     if call.args or len(call.keywords) != 1 or call.keywords[0].arg != "device":
         return None
     keyword = call.keywords[0]
-    change = Change(start=file.source.span(keyword)[0], end=file.source.span(keyword.value)[0], text="")
+    change = TextChange(start=file.source.span(keyword)[0], end=file.source.span(keyword.value)[0], text="")
     return *changes, change
 
 
 def _properties(file: File) -> None:
-    """What the properties of a CUDA device have and those of an NPU do not."""
+    """Find properties of a CUDA device that an NPU's properties lack."""
     for attribute in file.source.nodes(ast.Attribute):
         if attribute.attr == "cuda_stream" and isinstance(attribute.ctx, ast.Load):
             file.add("cuda-only", attribute, code(text=file.text(attribute)), sure=Sure.LIKELY, effort=Effort.MINUTES,
@@ -189,21 +188,23 @@ def _properties(file: File) -> None:
 def _amp(file: File, node: ast.expr, name: str, call: ast.Call | None, scope: Scope) -> None:
     torch = file.torch(scope)
     span = file.source.exact(node)
-    changes: list[Change] | None = None
+    changes: list[TextChange] | None = None
     if span is not None and not file.shadowed(scope, torch, ACCELERATOR):
         needs = frozenset({"torch", ACCELERATOR})
-        head = Change(start=span[0], end=span[1], text=f"{torch}.amp.{name}", needs=needs)
+        head = TextChange(start=span[0], end=span[1], text=f"{torch}.amp.{name}", needs=needs)
         changes = _amp_arguments(file, node, name, call, head)
     file.add("cuda-amp", node, code(text=file.text(node)), native=changes, shim=())
 
 
-def _amp_arguments(file: File, node: ast.expr, name: str, call: ast.Call | None, head: Change) -> list[Change] | None:
+def _amp_arguments(
+    file: File, node: ast.expr, name: str, call: ast.Call | None, head: TextChange
+) -> list[TextChange] | None:
     custom = name.startswith("custom_")
     if call is None:
         if not custom or not _decorates(file, node):
             return None
         return [
-            Change(start=head.start, end=head.end, text=f"{head.text}(device_type={ACCELERATOR})", needs=head.needs)
+            TextChange(start=head.start, end=head.end, text=f"{head.text}(device_type={ACCELERATOR})", needs=head.needs)
         ]
     if any(isinstance(one, ast.Starred) for one in call.args) or (custom and call.args):
         return None
@@ -215,20 +216,20 @@ def _amp_arguments(file: File, node: ast.expr, name: str, call: ast.Call | None,
         for argument, keyword in zip(call.args, _AUTOCAST_ORDER, strict=False):
             start = file.source.span(argument)[0]
             if start == changes[1].start:
-                changes[1] = Change(start=start, end=start, text=f"{ACCELERATOR}, {keyword}=")
+                changes[1] = TextChange(start=start, end=start, text=f"{ACCELERATOR}, {keyword}=")
             else:
-                changes.append(Change(start=start, end=start, text=f"{keyword}="))
+                changes.append(TextChange(start=start, end=start, text=f"{keyword}="))
     return changes
 
 
-def _insert_first(file: File, call: ast.Call, after: int, text: str) -> Change:
-    """A first argument for a call; in a call that is spread over lines it takes the place of the first argument."""
+def _insert_first(file: File, call: ast.Call, after: int, text: str) -> TextChange:
+    """The change that adds a first argument to a call; in a call spread over lines it replaces the first argument."""
     arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
     if arguments:
         start = min(file.source.span(one)[0] for one in arguments)
-        return Change(start=start, end=start, text=f"{text}, ")
+        return TextChange(start=start, end=start, text=f"{text}, ")
     opening = file.source.text.index("(", after) + 1
-    return Change(start=opening, end=opening, text=text)
+    return TextChange(start=opening, end=opening, text=text)
 
 
 def _decorates(file: File, node: ast.expr) -> bool:
@@ -237,7 +238,7 @@ def _decorates(file: File, node: ast.expr) -> bool:
 
 
 def find_imports(file: File) -> None:
-    """Takes names out of `from torch.cuda import …` whose every use is rewritten."""
+    """Remove names from `from torch.cuda import …` if every use of them is rewritten."""
     for node in file.source.nodes(ast.ImportFrom):
         if node.level or not (node.module or "").startswith("torch.cuda") or node.names[0].name == "*":
             continue
@@ -280,8 +281,8 @@ def _exported(file: File) -> set[str]:
     return set()
 
 
-def _without(file: File, node: ast.ImportFrom, kept: list[ast.alias]) -> list[Change] | None:
-    """The change that removes an import with its line; None where it stands beside other code."""
+def _without(file: File, node: ast.ImportFrom, kept: list[ast.alias]) -> list[TextChange] | None:
+    """The change that removes an import with its line; None if other code shares the line."""
     if kept:
         return None
     start, end = file.source.span(node)
@@ -299,4 +300,4 @@ def _without(file: File, node: ast.ImportFrom, kept: list[ast.alias]) -> list[Ch
         line_end += 2
     elif line_end < len(text):
         line_end += 1
-    return [Change(start=line_start, end=line_end, text="")]
+    return [TextChange(start=line_start, end=line_end, text="")]

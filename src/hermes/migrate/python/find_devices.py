@@ -1,4 +1,4 @@
-"""Finds strings, methods and tests that name a CUDA device or NCCL, and writes them for any accelerator."""
+"""Finds strings, methods and tests that name a CUDA device or NCCL, and rewrites them for any accelerator."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from dataclasses import replace
 
 from hermes.migrate.messages import MORE_THAN_DEVICE, code
-from hermes.migrate.model import Sure
-from hermes.migrate.python.file import ACCELERATOR, Change, File
 from hermes.migrate.python.find_backends import BY_DEVICE, NCCL, backend, gloo, one_token
-from hermes.migrate.python.own import own_method
+from hermes.migrate.python.own_tensor_methods import own_method
+from hermes.migrate.python.scanned_file import ACCELERATOR, File, TextChange
+from hermes.migrate.scan_model import Sure
 
 _DEVICE = re.compile(r"cuda(:\d+)?$")
 _OPENING = re.compile(r"(?i)^([a-z]*)(\"\"\"|'''|\"|')")
@@ -19,7 +19,7 @@ _NAMES = re.compile(r"(?<![A-Za-z])(cuda|nccl)(?![a-z])")
 
 
 def find(file: File) -> None:
-    """Each device string, `.cuda()`, `.is_cuda` and NCCL name of the file."""
+    """Find each device string, `.cuda()`, `.is_cuda` and NCCL name of the file."""
     in_f_strings = {id(part) for joined in file.source.nodes(ast.JoinedStr) for part in joined.values}
     for constant in file.source.nodes(ast.Constant):
         if isinstance(constant.value, str) and id(constant) not in in_f_strings:
@@ -38,7 +38,7 @@ def find(file: File) -> None:
 
 
 def _unsettled(file: File) -> None:
-    """What goes into a device or a backend, names CUDA, and was found by nothing above: it is worth a look."""
+    """Note values that name CUDA, reach a device or a backend, and were found by no other check."""
     seen = {id(inner) for one in file.found if one.node is not None for inner in ast.walk(one.node)}
     for call in file.source.nodes(ast.Call):
         values = [*enumerate(call.args), *((one.arg, one.value) for one in call.keywords)]
@@ -73,7 +73,7 @@ def _constant(file: File, node: ast.Constant, value: str) -> None:
 
 
 def _is_ours(file: File, node: ast.Constant) -> bool:
-    """Whether the string stands in the line that convert wrote."""
+    """Whether the string is in the line that convert wrote."""
     for parent in file.source.ancestors(node):
         if isinstance(parent, ast.stmt):
             target = parent.targets[0] if isinstance(parent, ast.Assign) else None
@@ -82,7 +82,7 @@ def _is_ours(file: File, node: ast.Constant) -> bool:
 
 
 def _accelerated(file: File, text: str) -> str | None:
-    """The literal with its leading `cuda` read from the constant: `"cuda"` -> name, `"cuda:1"` -> f-string."""
+    """The literal with its leading `cuda` read from the constant: `"cuda"` becomes a name, `"cuda:1"` an f-string."""
     match = _OPENING.match(text)
     if match is None or not one_token(text) or "b" in match[1].lower():
         return None
@@ -99,7 +99,7 @@ def _device(file: File, node: ast.Constant | ast.JoinedStr, value: str) -> None:
     sure = file.devices.role(node)
     text = file.text(node)
     if isinstance(file.source.parents.get(node), ast.MatchValue):
-        # A pattern takes no expression: whoever reads it writes the case.
+        # A `match` pattern takes no expression: a person must write the case.
         file.add("device-test", node, code(text=text), sure=Sure.LIKELY)
         return
     if sure is None:
@@ -118,7 +118,7 @@ def _device(file: File, node: ast.Constant | ast.JoinedStr, value: str) -> None:
 
 
 def _may_be_device(file: File, node: ast.Constant | ast.JoinedStr) -> bool:
-    """Whether a string that is exactly a device, but has no known use, is worth a look: not where it is text."""
+    """Whether a string that is exactly a device, but has no known use, needs a look: not if it is text."""
     parent = file.source.parents.get(node)
     if isinstance(parent, (ast.Expr, ast.JoinedStr, ast.FormattedValue)):
         return False
@@ -131,7 +131,7 @@ def _may_be_device(file: File, node: ast.Constant | ast.JoinedStr) -> bool:
 
 
 def _is_key_of_devices(file: File, node: ast.Constant | ast.JoinedStr) -> bool:
-    """Whether a string is a key of a table by device, as `{"cuda": "nccl"}`, that has none for the NPU."""
+    """Whether a string is a key of a table by device, as in `{"cuda": "nccl"}`, that has no key for the NPU."""
     parent = file.source.parents.get(node)
     if not (isinstance(parent, ast.Dict) and node in parent.keys):
         return False
@@ -140,8 +140,8 @@ def _is_key_of_devices(file: File, node: ast.Constant | ast.JoinedStr) -> bool:
     return "npu" not in keys and bool(keys & {"cpu", "mps", "xpu"} or values & set(NCCL))
 
 
-def _shim_comparison(file: File, node: ast.Constant | ast.JoinedStr) -> tuple[Change, ...] | None:
-    """Under the shim `.type` of a tensor's device is npu: the test takes both. Plain strings stay what they are."""
+def _shim_comparison(file: File, node: ast.Constant | ast.JoinedStr) -> tuple[TextChange, ...] | None:
+    """The change of a comparison under the shim, where a device's `.type` is npu: the test accepts both words."""
     compare = file.source.parents[node]
     assert isinstance(compare, ast.Compare)
     if len(compare.ops) != 1 or compare.comparators[0] is not node:
@@ -155,11 +155,11 @@ def _shim_comparison(file: File, node: ast.Constant | ast.JoinedStr) -> tuple[Ch
     if operator is None or not isinstance(node, ast.Constant) or node.value != "cuda":
         return None
     start, end = file.source.span(left)[1], file.source.span(node)[1]
-    return (Change(start=start, end=end, text=f' {operator} ("cuda", "npu")'),)
+    return (TextChange(start=start, end=end, text=f' {operator} ("cuda", "npu")'),)
 
 
 def _pattern(file: File, node: ast.Constant, value: str) -> None:
-    """`"cuda:{}".format(i)`, `"cuda:%d" % i`, `"cuda:" + str(i)`."""
+    """Rewrite `"cuda:{}".format(i)`, `"cuda:%d" % i`, `"cuda:" + str(i)`."""
     parent = file.source.parents.get(node)
     if value == "cuda:" and isinstance(parent, ast.Call):
         _start(file, node, parent)
@@ -184,7 +184,7 @@ def _pattern(file: File, node: ast.Constant, value: str) -> None:
 
 
 def _start(file: File, node: ast.Constant, call: ast.Call) -> None:
-    """`device.startswith("cuda:")`."""
+    """Rewrite `device.startswith("cuda:")`."""
     sure = file.devices.role(node)
     named = isinstance(call.func, ast.Attribute) and call.func.attr == "startswith"
     if sure is None or not named:
@@ -206,7 +206,7 @@ def _f_string(file: File, node: ast.JoinedStr) -> None:
 
 
 def _with_fields(file: File, node: ast.JoinedStr) -> None:
-    """`f"cuda:{rank}"`, `f"cuda{suffix}"`."""
+    """Rewrite f-strings such as `f"cuda:{rank}"` and `f"cuda{suffix}"`."""
     sure = file.devices.role(node)
     text = file.text(node)
     opening = _OPENING.match(text)
@@ -214,9 +214,9 @@ def _with_fields(file: File, node: ast.JoinedStr) -> None:
     if sure is None or opening is None or not plain or file.shadowed(file.source.scope(node), ACCELERATOR):
         file.add("unsure-device", node, code(text=text), sure=Sure.GUESS, shim=())
         return
-    # Only the word: what stands in braces behind it may be changed by itself.
+    # Replace only the word: expressions in braces may have changes of their own.
     start = file.source.span(node)[0] + opening.end()
-    change = Change(start=start, end=start + len("cuda"), text=f"{{{ACCELERATOR}}}", needs=frozenset({ACCELERATOR}))
+    change = TextChange(start=start, end=start + len("cuda"), text=f"{{{ACCELERATOR}}}", needs=frozenset({ACCELERATOR}))
     file.add("device-string", node, code(text=text), sure=sure, native=(change,), shim=())
 
 
@@ -257,7 +257,7 @@ def _cuda_method(file: File, call: ast.Call, func: ast.Attribute) -> None:
 
 
 def _number(file: File, func: ast.Attribute, node: ast.expr) -> None:
-    """`x.to(rank)`: which kind of device a number means differs between versions of torch_npu."""
+    """Note `x.to(rank)`: the kind of device that a number means differs between versions of torch_npu."""
     owner, kind = file.kinds.of(func.value), file.kinds.of(node)
     if file.names.full(func) is not None or kind is None or kind.name != "int":
         return
@@ -279,35 +279,35 @@ def _calls_super(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
 
 
-def _to_accelerator(file: File, call: ast.Call, func: ast.Attribute) -> tuple[Change, ...] | None:
+def _to_accelerator(file: File, call: ast.Call, func: ast.Attribute) -> tuple[TextChange, ...] | None:
     name_end = file.source.span(func)[1]
     name_start = name_end - len("cuda")
     span = file.source.exact(call)
     if span is None or file.source.text[name_start:name_end] != "cuda":
         return None
     needs = frozenset({ACCELERATOR})
-    # `to` of a storage takes its device by name alone.
+    # The method `to` of a storage takes its device by name alone.
     name = "device=" if _is_storage(file, func.value) else ""
     keyword = next((one for one in call.keywords if one.arg == "device"), None)
     index = call.args[0] if call.args else keyword.value if keyword else None
-    rename = Change(start=name_start, end=name_end, text="to", needs=needs)
+    rename = TextChange(start=name_start, end=name_end, text="to", needs=needs)
     if index is None:
         opening = file.source.text.index("(", name_end) + 1
         text = f"{name}{ACCELERATOR}, " if call.keywords else f"{name}{ACCELERATOR}"
-        return rename, Change(start=opening, end=opening, text=text)
+        return rename, TextChange(start=opening, end=opening, text=text)
     written = _index(file, index)
     if written is None:
-        # The method by its name: `x.cuda(i)` on CUDA, `x.npu(i)` on NPU, whatever `i` is.
+        # Call the method by its name: `x.cuda(i)` on CUDA, `x.npu(i)` on NPU, whatever `i` is.
         before = file.source.span(func.value)
         return (
-            Change(start=before[0], end=before[0], text="getattr("),
-            Change(start=before[1], end=name_end, text=f", {ACCELERATOR})", needs=needs),
+            TextChange(start=before[0], end=before[0], text="getattr("),
+            TextChange(start=before[1], end=name_end, text=f", {ACCELERATOR})", needs=needs),
         )
     return rename, *(_named(file, index, name, written) if call.args else written)
 
 
 def _is_storage(file: File, node: ast.expr) -> bool:
-    """Whether a value is what `torch.load` hands to `map_location=lambda storage, location: …`."""
+    """Whether a value is the storage that `torch.load` passes to `map_location=lambda storage, location: …`."""
     lambdas = [one for one in file.source.ancestors(node) if isinstance(one, ast.Lambda)]
     if not isinstance(node, ast.Name) or not lambdas:
         return False
@@ -316,17 +316,17 @@ def _is_storage(file: File, node: ast.expr) -> bool:
     return by_name or node.id == "storage"
 
 
-def _named(file: File, index: ast.expr, name: str, written: tuple[Change, ...]) -> tuple[Change, ...]:
+def _named(file: File, index: ast.expr, name: str, written: tuple[TextChange, ...]) -> tuple[TextChange, ...]:
     if not name:
         return written
     start = file.source.span(index)[0]
     if written and written[0].start == start:
         return replace(written[0], text=f"{name}{written[0].text}"), *written[1:]
-    return Change(start=start, end=start, text=name), *written
+    return TextChange(start=start, end=start, text=name), *written
 
 
-def _index(file: File, node: ast.expr) -> tuple[Change, ...] | None:
-    """What makes of the argument of `.cuda(…)` one of `.to(…)`; None where its kind is not known."""
+def _index(file: File, node: ast.expr) -> tuple[TextChange, ...] | None:
+    """The change that turns the argument of `.cuda(…)` into an argument of `.to(…)`; None if its kind is not known."""
     kind = file.kinds.of(node)
     if isinstance(node, ast.Constant) and isinstance(node.value, int) and not isinstance(node.value, bool):
         return file.replace(node, f'f"{{{ACCELERATOR}}}:{node.value}"', ACCELERATOR)
@@ -337,9 +337,11 @@ def _index(file: File, node: ast.expr) -> tuple[Change, ...] | None:
     span = file.source.exact(node)
     if span is None:
         return None
-    # Around the argument, which may be changed by itself.
-    before = Change(start=span[0], end=span[0], text=f"torch.device({ACCELERATOR}, ", needs=frozenset({ACCELERATOR}))
-    return before, Change(start=span[1], end=span[1], text=")")
+    # Edit around the argument, which may have changes of its own.
+    before = TextChange(
+        start=span[0], end=span[0], text=f"torch.device({ACCELERATOR}, ", needs=frozenset({ACCELERATOR})
+    )
+    return before, TextChange(start=span[1], end=span[1], text=")")
 
 
 def _is_cuda(file: File, node: ast.Attribute) -> None:
@@ -356,16 +358,16 @@ def _is_cuda(file: File, node: ast.Attribute) -> None:
     )
 
 
-def _device_is(file: File, node: ast.Attribute, span: tuple[int, int], tight: bool) -> tuple[Change, ...]:
-    """The changes that write `x.is_cuda` by the type of the device; `x` may be changed by itself."""
+def _device_is(file: File, node: ast.Attribute, span: tuple[int, int], tight: bool) -> tuple[TextChange, ...]:
+    """The changes that replace `x.is_cuda` by a test of the device's type; `x` may have changes of its own."""
     start, needs = file.source.span(node.value)[1], frozenset({ACCELERATOR})
     closing = ")" if tight else ""
-    last = Change(start=start, end=span[1], text=f".device.type == {ACCELERATOR}{closing}", needs=needs)
-    return (Change(start=span[0], end=span[0], text="("), last) if tight else (last,)
+    last = TextChange(start=start, end=span[1], text=f".device.type == {ACCELERATOR}{closing}", needs=needs)
+    return (TextChange(start=span[0], end=span[0], text="("), last) if tight else (last,)
 
 
 def _own_attribute(file: File, node: ast.Attribute) -> bool:
-    """Whether classes of the program have an `is_cuda` of their own, so that a value that is not known may have it."""
+    """Whether classes of the program define `is_cuda`: then an unknown value may have that attribute."""
     if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
         return True
     return own_method(file, "is_cuda")

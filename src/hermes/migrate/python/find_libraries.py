@@ -1,4 +1,4 @@
-"""Finds libraries that a file imports and extensions of the project that it calls, with what takes their place."""
+"""Finds imported libraries and calls of the project's extensions, with their replacements."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import replace
 from hermes.knowledge import migration
 from hermes.knowledge.migration import Library
 from hermes.migrate import messages as say
-from hermes.migrate.model import Effort
-from hermes.migrate.python.file import File
+from hermes.migrate.python.scanned_file import File
+from hermes.migrate.scan_model import Effort
 from hermes.model.leaf import Risk
 
 _EFFECTS = {"works": Risk.NOTE, "port": Risk.STOPS, "change": Risk.STOPS, "none": Risk.STOPS}
@@ -39,7 +39,7 @@ _GUARDED = {one: Effort.NONE if one is Effort.NONE else Effort.MINUTES for one i
 
 
 def find(file: File) -> None:
-    """Each import of a library that the tables know, each call of an extension."""
+    """Find each import of a library that the tables know, and each call of an extension."""
     imports: list[ast.Import | ast.ImportFrom] = [*file.source.nodes(ast.Import), *file.source.nodes(ast.ImportFrom)]
     for node in imports:
         for library in _libraries(file, node):
@@ -64,7 +64,7 @@ def _libraries(file: File, node: ast.Import | ast.ImportFrom) -> list[Library]:
 
 
 def _known(file: File, name: str) -> Library | None:
-    """The library that a dotted name belongs to, where it is none of the project's."""
+    """The library of the tables that a dotted name belongs to, if the name is not the project's own."""
     parts = name.split(".")
     for count in range(min(2, len(parts)), 0, -1):
         library = migration.libraries().get(".".join(parts[:count]))
@@ -74,7 +74,7 @@ def _known(file: File, name: str) -> Library | None:
 
 
 def _called(file: File, call: ast.Call) -> Library | None:
-    """The library that a call loads by its name: a module as `import_module` does, or one of CUDA's as ctypes does."""
+    """The library that a call loads by name: a module by `import_module`, or a library of CUDA's by ctypes."""
     first = call.args[0] if call.args else None
     if not (isinstance(first, ast.Constant) and isinstance(first.value, str)):
         return None
@@ -86,7 +86,7 @@ def _called(file: File, call: ast.Call) -> Library | None:
 
 
 def unknown(file: File) -> frozenset[str]:
-    """Libraries that the file imports, of which the tables know nothing: they may need CUDA."""
+    """Imported libraries that no table knows, which may need CUDA."""
     names = {alias.name for node in file.source.nodes(ast.Import) for alias in node.names}
     names |= {node.module for node in file.source.nodes(ast.ImportFrom) if node.module and not node.level}
     tops = {name.split(".")[0] for name in names} - sys.stdlib_module_names - _WITHOUT_DEVICE
@@ -95,7 +95,7 @@ def unknown(file: File) -> frozenset[str]:
 
 
 def add_library(file: File, node: ast.Import | ast.ImportFrom | ast.Call, library: Library) -> None:
-    """Note one library at the statement that imports it."""
+    """Note a library at the statement that imports it."""
     guarded = _guarded(file, node)
     late = not guarded and file.source.scope(node) is not file.source.top
     effect, effort = _EFFECTS[library.status], _EFFORTS[library.status]
@@ -110,7 +110,7 @@ def add_library(file: File, node: ast.Import | ast.ImportFrom | ast.Call, librar
 
 
 def _guarded(file: File, node: ast.AST) -> bool:
-    """Whether an import that fails is caught."""
+    """Whether the program catches a failing import."""
     for parent in file.source.ancestors(node):
         if isinstance(parent, ast.Try) and node in ast.walk(ast.Module(body=parent.body, type_ignores=[])):
             caught = " ".join(ast.unparse(handler.type) if handler.type else "" for handler in parent.handlers)

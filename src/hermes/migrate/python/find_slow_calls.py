@@ -1,27 +1,27 @@
-"""Finds what runs on an NPU but costs time there, and names the rule of Hermes that will measure it."""
+"""Finds code that runs slowly on an NPU, and names the rule of Hermes that will measure its cost."""
 
 from __future__ import annotations
 
 import ast
 
 from hermes.migrate.messages import code, in_loop
-from hermes.migrate.model import Sure
-from hermes.migrate.python.file import File
-from hermes.migrate.python.on_host import stays_on_host
-from hermes.migrate.python.source import FunctionNode
+from hermes.migrate.python.host_tensors import stays_on_host
+from hermes.migrate.python.scanned_file import File
+from hermes.migrate.python.syntax_tree import FunctionNode
+from hermes.migrate.scan_model import Sure
 
 _READS = {"item", "tolist", "cpu", "numpy"}
 _BY_DATA = {"torch.nonzero", "torch.masked_select", "torch.unique", "torch.unique_consecutive", "torch.argwhere"}
 _BY_DATA_METHODS = {"nonzero", "masked_select", "unique", "unique_consecutive", "argwhere"}
 
 _KEEPS = {"t", "view", "reshape", "squeeze", "unsqueeze", "flatten", "expand", "to", "clone", "transpose", "permute"}
-"""Methods that leave a mask a mask."""
+"""Methods whose result on a mask is still a mask."""
 _ONCE = {"requires_grad_", "uniform_", "normal_", "share_memory_"}
 """Methods that set up a parameter before training."""
 
 
 def find(file: File) -> None:
-    """Each slow place of the file."""
+    """Find each slow place of the file."""
     training = _training_loops(file)
     for call in file.source.nodes(ast.Call):
         if isinstance(call.func, ast.Attribute):
@@ -37,7 +37,7 @@ def find(file: File) -> None:
 
 
 def _training_loops(file: File) -> set[ast.AST]:
-    """Loops in which gradients are computed, from the innermost on."""
+    """Loops in which gradients are computed, the innermost first."""
     found: set[ast.AST] = set()
     for call in file.source.nodes(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
@@ -77,9 +77,9 @@ def _method(file: File, call: ast.Call, func: ast.Attribute, training: set[ast.A
 
 
 def _seems_a_tensor(file: File, call: ast.Call, func: ast.Attribute) -> bool:
-    """Whether a value of unknown kind has a method that NumPy's arrays lack, or that gives them a tuple.
+    """Whether a value of unknown kind must be a tensor: NumPy's arrays lack its method, or define the method otherwise.
 
-    Of that tuple one part is taken: `a.nonzero()[0]`, `rows, columns = a.nonzero()`.
+    NumPy's `nonzero` gives a tuple, of which one part is taken: `a.nonzero()[0]`, `rows, columns = a.nonzero()`.
     """
     if func.attr not in ("nonzero", "masked_select", "unique_consecutive") or not _imports_torch(file):
         return False
@@ -96,7 +96,7 @@ def _imports_torch(file: File) -> bool:
 
 
 def _is_of_numpy(file: File, node: ast.expr, depth: int = 6) -> bool:
-    """Whether a call of NumPy occurs in an expression, or in what its names are assigned."""
+    """Whether a call of NumPy occurs in an expression, or in values assigned to its names."""
     for one in ast.walk(node):
         if isinstance(one, ast.Attribute) and (file.names.full(one) or "").startswith("numpy."):
             return True
@@ -109,12 +109,12 @@ def _is_of_numpy(file: File, node: ast.expr, depth: int = 6) -> bool:
 
 
 def _on_host(node: ast.expr) -> bool:
-    """Whether the value was copied to the host by the call before: `x.cpu().numpy()` waits once."""
+    """Whether the previous call copied the value to the host: `x.cpu().numpy()` waits once."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("cpu", "numpy")
 
 
 def _is_for_numpy(file: File, call: ast.Call, name: str) -> bool:
-    """`x.cpu().numpy()`, `x.cpu().item()`: nothing but a tensor has both."""
+    """Whether a call is like `x.cpu().numpy()` or `x.cpu().item()`: only a tensor has both methods."""
     parent = file.source.parents.get(call)
     return name == "cpu" and isinstance(parent, ast.Attribute) and parent.attr in ("numpy", "item", "tolist")
 
@@ -133,7 +133,7 @@ def _in_forward(file: File, node: ast.AST) -> bool:
 
 
 def _mask(file: File, node: ast.Subscript) -> None:
-    """`x[x > 0]`: how many rows there are depends on the data."""
+    """Note `x[x > 0]`: the number of result rows depends on the data."""
     if not (isinstance(node.ctx, ast.Load) and _is_mask(file, node.slice)):
         return
     kind = file.kinds.of(node.value)
@@ -142,7 +142,7 @@ def _mask(file: File, node: ast.Subscript) -> None:
 
 
 def _is_mask(file: File, node: ast.expr, depth: int = 4) -> bool:
-    """Whether an index is a comparison, a cast to bool, or a name for one."""
+    """Whether an index is a comparison, a cast to bool, or a name for either."""
     if isinstance(node, ast.Compare):
         return not any(isinstance(op, (ast.In, ast.NotIn, ast.Is, ast.IsNot)) for op in node.ops)
     if isinstance(node, ast.UnaryOp):
@@ -171,13 +171,13 @@ def _parameters(file: File, loop: ast.For) -> None:
 
 
 def _runs_once(file: File, loop: ast.For) -> bool:
-    """Whether a loop stands in a function that sets up weights."""
+    """Whether a loop is in a function that sets up weights."""
     around = (one.name for one in file.source.ancestors(loop) if isinstance(one, FunctionNode))
     return any("init" in name.lower() or "reset_parameters" in name for name in around)
 
 
 def _changes(file: File, node: ast.AST) -> bool:
-    """Whether a node is a call that computes new values in the place of others, as each step does."""
+    """Whether a node is a call that replaces values by new ones, as each training step does."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_")):
         return False
     return node.func.attr not in _ONCE and not (file.names.full(node.func) or "").startswith("torch.nn.init.")

@@ -1,4 +1,4 @@
-"""Holds each torch API that a file uses against the support table of a torch version and a chip."""
+"""Checks each torch API that a file uses against the support table of a torch version and a chip."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hermes.knowledge import migration
 from hermes.knowledge.migration import Support
 from hermes.migrate import messages as say
 from hermes.migrate.messages import code
-from hermes.migrate.model import Effort, Sure
-from hermes.migrate.python.asked_for import is_asked_for
-from hermes.migrate.python.file import COLLECTIVES, File
-from hermes.migrate.python.kind import Kind
-from hermes.migrate.python.on_host import stays_on_host
+from hermes.migrate.python.host_tensors import stays_on_host
+from hermes.migrate.python.scanned_file import COLLECTIVES, File
+from hermes.migrate.python.type_tests import is_asked_for
+from hermes.migrate.python.value_kind import ValueKind
 from hermes.migrate.refusals import BOOL_MASK, NO_SCALE_FACTOR, WIDE, is_listed, is_type_listed, listed_types
+from hermes.migrate.scan_model import Effort, Sure
 from hermes.model.leaf import Risk
 
 _EXACT = {
@@ -47,7 +47,7 @@ _STARTS = (
         "_functions.", "scatter", "gather", "replicate", "parallel_apply", "comm.",
     )),
 )  # fmt: skip
-# Operators in C++ and CUDA; the rest of torchvision is made of torch's own.
+# The C++ and CUDA operators of torchvision; the rest of torchvision consists of torch's own operators.
 _OF_TORCHVISION = frozenset({
     "nms", "batched_nms", "roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool", "deform_conv2d", "RoIAlign",
     "RoIPool", "PSRoIAlign", "PSRoIPool", "DeformConv2d", "MultiScaleRoIAlign",
@@ -57,7 +57,7 @@ _DOUBLE = ("torch.float64", "torch.double", "torch.DoubleTensor")
 
 
 def find(file: File) -> None:
-    """Each torch API of the file: what stands out by name, then what the table says of it."""
+    """Check each torch API of the file: first by name, then by the support table."""
     used: list[ast.expr] = [*file.source.nodes(ast.Attribute), *file.source.nodes(ast.Name)]
     for node in used:
         full = file.names.full(node)
@@ -78,7 +78,7 @@ def _is_whole(file: File, node: ast.expr) -> bool:
 
 def _by_name(file: File, node: ast.expr, full: str) -> None:
     if full.startswith("torch.version.cuda."):
-        full = "torch.version.cuda"  # What is called is a method of the text.
+        full = "torch.version.cuda"  # the call is a method of the text
     rule = _EXACT.get(full) or next((rule for start, rule in _STARTS if full.startswith(start)), None)
     if full == "torch.distributed.Backend.NCCL":
         free = not file.shadowed(file.source.scope(node), COLLECTIVES)
@@ -112,14 +112,14 @@ def _known(file: File, node: ast.expr, rule: str, full: str) -> None:
 
 
 def _no_type(file: File, node: ast.expr, full: str) -> None:
-    """A type of eight bits where the table lists it for no call."""
+    """Note a type of eight bits that the table lists for no call."""
     chip = file.target.chip
     if not is_type_listed(full.removeprefix("torch."), file.target):
         file.add("dtype-limit", node, code(text=file.text(node)), sure=Sure.LIKELY, why=say.no_call_takes(chip=chip))
 
 
 def _torchvision(file: File, node: ast.expr, full: str) -> None:
-    """An operator of torchvision, or a detector that calls some: only torchvision_npu has kernels for an NPU."""
+    """Note an operator of torchvision, or a detector that uses one: only torchvision_npu has kernels for an NPU."""
     operator = full.startswith("torchvision.ops.") and full.rpartition(".")[2] in _OF_TORCHVISION
     detector = full.startswith("torchvision.models.detection.") and isinstance(file.source.parents.get(node), ast.Call)
     if (operator or detector) and "torchvision_npu" not in file.source.text:
@@ -134,7 +134,7 @@ _SHOWS = {"print", "str", "repr", "bool", "format", "info", "debug", "warning", 
 
 
 def _stops_as_none(file: File, node: ast.expr) -> bool:
-    """Whether a value that is None stops the program at this place: it is computed with, not shown or compared."""
+    """Whether a value of None stops the program at this place: it is computed with, and not shown or compared."""
     parent = file.source.parents.get(node)
     if file.names.full(node) != "torch.version.cuda":
         return True
@@ -179,7 +179,7 @@ def _method(file: File, call: ast.Call, func: ast.Attribute) -> None:
             _listed(file, call, full, call, kind)
 
 
-def _listed(file: File, node: ast.expr, full: str, call: ast.Call | None, owner: Kind | None) -> None:
+def _listed(file: File, node: ast.expr, full: str, call: ast.Call | None, owner: ValueKind | None) -> None:
     entry = migration.support(file.target.torch).get(full)
     if entry is None:
         return
@@ -193,11 +193,11 @@ def _listed(file: File, node: ast.expr, full: str, call: ast.Call | None, owner:
     elif "inference" in entry.marks:
         file.add("inference-only", node, what, sure=sure)
     elif entry.marks & {"cpu-only", "cpu"} and _is_on_host(file, call, owner):
-        pass  # It computes where its tensor is.
+        pass  # it computes where its tensor is
     elif "cpu-only" in entry.marks:
         file.add("cpu-fallback", node, what, sure=sure, why=say.ON_HOST)
     elif "cpu" in entry.marks:
-        # "May", says the table.
+        # the table says "may"
         file.add("cpu-fallback", node, what, sure=Sure.LIKELY if sure is Sure.PROVEN else sure)
     elif "other-order" in entry.marks:
         file.add("cpu-fallback", node, what, sure=sure, effect=Risk.DIFFERS, effort=Effort.MINUTES,
@@ -207,8 +207,8 @@ def _listed(file: File, node: ast.expr, full: str, call: ast.Call | None, owner:
     _arguments(file, node, entry, call)
 
 
-def _is_on_host(file: File, call: ast.Call | None, owner: Kind | None) -> bool:
-    """Whether a call is one of a tensor that stays on the host."""
+def _is_on_host(file: File, call: ast.Call | None, owner: ValueKind | None) -> bool:
+    """Whether a call is a method of a tensor that stays on the host."""
     if call is None:
         return False
     holder = call.func.value if owner is not None and isinstance(call.func, ast.Attribute) else None
@@ -217,7 +217,7 @@ def _is_on_host(file: File, call: ast.Call | None, owner: Kind | None) -> bool:
 
 
 def _arguments(file: File, node: ast.expr, entry: Support, call: ast.Call | None) -> None:
-    """Arguments that the table excludes: a factor of `interpolate`, a mask of attention that is not bool."""
+    """Note arguments that the table excludes: a factor of `interpolate`, an attention mask that is not bool."""
     if call is None:
         return
     given = {one.arg: one.value for one in call.keywords if one.arg}
@@ -238,14 +238,14 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _types(file: File, node: ast.expr, entry: Support, call: ast.Call | None, owner: Kind | None) -> None:
+def _types(file: File, node: ast.expr, entry: Support, call: ast.Call | None, owner: ValueKind | None) -> None:
     dtype = owner.dtype if owner else _dtype_of_first(file, call)
     if not dtype or is_listed(entry.api, dtype, file.target):
         return
     allowed = listed_types(entry.api, file.target)
     chip = file.target.chip
     why = say.types_listed(chip=chip, types=sorted(allowed)) if allowed else say.no_double(chip=chip)
-    # A collective takes tensors of the device; any other call may take some of the host, which has every type.
+    # A collective takes tensors of the device; any other call may take tensors of the host, which has every type.
     sure = Sure.PROVEN if entry.api.startswith("torch.distributed.") else Sure.LIKELY
     file.add("dtype-limit", node, say.with_type(api=entry.api, dtype=dtype), sure=sure,
              effect=Risk.STOPS if dtype in WIDE else Risk.DIFFERS, why=why)  # fmt: skip

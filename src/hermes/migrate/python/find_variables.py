@@ -1,4 +1,4 @@
-"""Finds variables of the environment that CUDA reads, and treats their counterpart on Ascend alike beside them."""
+"""Finds environment variables that CUDA reads, and adds their counterparts on Ascend to the same code."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re
 from hermes.knowledge import migration
 from hermes.migrate import messages as say
 from hermes.migrate.messages import code
-from hermes.migrate.model import Effort, Sure
-from hermes.migrate.python.file import Change, File
+from hermes.migrate.python.scanned_file import File, TextChange
+from hermes.migrate.scan_model import Effort, Sure
 from hermes.model.leaf import Risk
 
 _STARTS = re.compile(
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"(CUDA|NCCL|TORCH_NCCL|TORCH_CUDA|TORCH_CUDNN|PYTORCH_CU
 
 
 def find(file: File) -> None:
-    """Each variable of CUDA that a file reads or writes by its name."""
+    """Find each CUDA variable that a file reads or writes by name."""
     written = _written(file)
     for constant in file.source.nodes(ast.Constant):
         if isinstance(constant.value, str) and (
@@ -31,7 +31,7 @@ def find(file: File) -> None:
 
 
 def _command(file: File, call: ast.Call) -> None:
-    """A command of NVIDIA's that the file starts: there is none of its name beside an NPU."""
+    """Note a command of NVIDIA's that the file starts: an NPU machine has no such command."""
     first = call.args[0] if call.args and _STARTS.fullmatch(file.names.full(call.func) or "") else None
     if isinstance(first, (ast.List, ast.Tuple)) and first.elts:
         first = first.elts[0]
@@ -43,7 +43,7 @@ def _command(file: File, call: ast.Call) -> None:
 
 
 def _written(file: File) -> set[str]:
-    """Variables that the file sets itself, so that its questions about them must ask for the counterpart too."""
+    """Variables that the file sets itself: tests of such a variable must also ask for the counterpart."""
     set_here: set[str] = set()
     not_exact: set[str] = set()
     for subscript in file.source.nodes(ast.Subscript):
@@ -93,11 +93,11 @@ def _is_environ(file: File, node: ast.expr) -> bool:
     return file.names.full(node) == "os.environ" or (isinstance(node, ast.Name) and node.id in ("env", "environ"))
 
 
-def _both(file: File, node: ast.Constant, counterpart: str, written: bool) -> tuple[Change, ...] | None:
-    """`environ[A] = value` becomes `environ[A] = environ[B] = value`; `()` where the file sets B already.
+def _both(file: File, node: ast.Constant, counterpart: str, written: bool) -> tuple[TextChange, ...] | None:
+    """The change of `environ[A] = value` into `environ[A] = environ[B] = value`; `()` if the file sets B already.
 
-    A removal removes both. Where the file sets the variable, `A in environ` and `environ[A]` ask for B first, so that
-    what a user sets for the NPU is seen as what they set for CUDA was.
+    A removal removes both variables. If the file sets the variable, `A in environ` and `environ[A]` ask for B first: a
+    user's value for the NPU then has the effect that the user's value for CUDA had.
     """
     parent = file.source.parents.get(node)
     statement = file.source.parents.get(parent) if parent else None
@@ -109,7 +109,7 @@ def _both(file: File, node: ast.Constant, counterpart: str, written: bool) -> tu
         if len(statement.targets) == 1 and f"{quote}{counterpart}{quote}" not in file.source.text:
             end = file.source.span(parent)[1]
             text = f" = {file.text(parent.value)}[{quote}{counterpart}{quote}]"
-            return (Change(start=end, end=end, text=text),)
+            return (TextChange(start=end, end=end, text=text),)
         return () if counterpart in file.source.text else None
     if counterpart in file.source.text:
         return ()
@@ -119,8 +119,8 @@ def _both(file: File, node: ast.Constant, counterpart: str, written: bool) -> tu
     return (_asked(file, node, counterpart) if written else None) or _read(file, node, parent, counterpart)
 
 
-def _removed(file: File, node: ast.Constant, counterpart: str) -> tuple[Change, ...] | None:
-    """`environ.pop(A, None)`, `del environ[A]` and `os.unsetenv(A)` as statements: B goes too."""
+def _removed(file: File, node: ast.Constant, counterpart: str) -> tuple[TextChange, ...] | None:
+    """The change of the statements `environ.pop(A, None)`, `del environ[A]` and `os.unsetenv(A)`: B is removed too."""
     parent = file.source.parents[node]
     statement = file.source.parents.get(parent)
     quote = file.text(node)[0]
@@ -134,11 +134,11 @@ def _removed(file: File, node: ast.Constant, counterpart: str) -> tuple[Change, 
     else:
         return None
     end = file.source.span(statement)[1]
-    return (Change(start=end, end=end, text=f"; {call}"),)
+    return (TextChange(start=end, end=end, text=f"; {call}"),)
 
 
-def _asked(file: File, node: ast.Constant, counterpart: str) -> tuple[Change, ...] | None:
-    """`A in environ` becomes `(B in environ or A in environ)`, `environ[A]` takes B where that is set."""
+def _asked(file: File, node: ast.Constant, counterpart: str) -> tuple[TextChange, ...] | None:
+    """The change of `A in environ` into `(B in environ or A in environ)`; `environ[A]` takes B if that is set."""
     parent = file.source.parents[node]
     quote = file.text(node)[0]
     other = f"{quote}{counterpart}{quote}"
@@ -148,15 +148,15 @@ def _asked(file: File, node: ast.Constant, counterpart: str) -> tuple[Change, ..
             return None
         word, joined = ("in", "or") if isinstance(parent.ops[0], ast.In) else ("not in", "and")
         before = f"({other} {word} {file.text(parent.comparators[0])} {joined} "
-        return Change(start=span[0], end=span[0], text=before), Change(start=span[1], end=span[1], text=")")
+        return TextChange(start=span[0], end=span[0], text=before), TextChange(start=span[1], end=span[1], text=")")
     if isinstance(parent, ast.Subscript) and isinstance(parent.ctx, ast.Load):
         start = file.source.span(node)[0]
-        return (Change(start=start, end=start, text=f"{other} if {other} in {file.text(parent.value)} else "),)
+        return (TextChange(start=start, end=start, text=f"{other} if {other} in {file.text(parent.value)} else "),)
     return None
 
 
-def _read(file: File, node: ast.Constant, parent: ast.AST | None, counterpart: str) -> tuple[Change, ...] | None:
-    """`environ.get(A, …)` becomes `environ.get(B, environ.get(A, …))`, and `getenv` likewise."""
+def _read(file: File, node: ast.Constant, parent: ast.AST | None, counterpart: str) -> tuple[TextChange, ...] | None:
+    """The change of `environ.get(A, …)` into `environ.get(B, environ.get(A, …))`, and of `getenv` likewise."""
     if not isinstance(parent, ast.Call) or parent.args[0] is not node or parent.keywords:
         return None
     name = parent.func.attr if isinstance(parent.func, ast.Attribute) else ""
@@ -167,4 +167,4 @@ def _read(file: File, node: ast.Constant, parent: ast.AST | None, counterpart: s
         return None
     quote = file.text(node)[0]
     before = f"{file.text(parent.func)}({quote}{counterpart}{quote}, "
-    return Change(start=span[0], end=span[0], text=before), Change(start=span[1], end=span[1], text=")")
+    return TextChange(start=span[0], end=span[0], text=before), TextChange(start=span[1], end=span[1], text=")")

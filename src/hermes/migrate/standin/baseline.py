@@ -1,8 +1,8 @@
-"""Runs a CUDA program on the CPU as it is: `cuda` means the CPU, what only a GPU can do is left out.
+"""Runs a CUDA program on the CPU unchanged: `cuda` means the CPU, and what only a GPU can do is left out.
 
-Part of `hermes migrate verify`: it gives the losses with which those of the converted program are compared. Runs inside
-the user's program, imports torch and nothing of Hermes. Tests such as `torch.cuda.is_available()` say yes, so that the
-program takes the way that it takes on a GPU.
+Part of `hermes migrate verify`: the losses of this run are compared with those of the converted program. The module
+runs inside the user's program, and imports torch and nothing of Hermes. Tests such as `torch.cuda.is_available()`
+return True, so the program runs the same code as on a GPU.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _mark(value: Any) -> Any:
 
 
 def _moved(before: torch.Tensor, after: Any) -> Any:
-    """What `.to("cuda")` gives: a copy, unless the tensor is there already."""
+    """The result of `.to("cuda")`: a copy, unless the tensor counts as on the GPU already."""
     return _mark(after.clone() if after is before and not _there(before) else after)
 
 
@@ -67,7 +67,7 @@ class _OnCpu(TorchFunctionMode):
 
 
 def _gives(value: Any) -> Any:
-    """A function of its own for each name: torch's compiler keeps a table by function."""
+    """A new function that returns `value`; each name needs its own, as torch's compiler keeps a table by function."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return value
@@ -76,7 +76,7 @@ def _gives(value: Any) -> Any:
 
 
 class _Stand:
-    """A stream, an event or a context in which nothing happens."""
+    """A stream, an event or a context that does nothing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
 
@@ -187,7 +187,7 @@ def _collectives() -> None:
 
 
 def _remote_calls() -> None:
-    """Calls from other ranks run in threads of their own, which do not inherit the mode."""
+    """Make calls from other ranks use the mode too: they run in threads of their own, which do not inherit it."""
     if not torch.distributed.is_available():
         return
     from torch.distributed.rpc import internal
@@ -202,7 +202,7 @@ def _remote_calls() -> None:
 
 
 def _autoload() -> None:
-    """What torch calls when it is imported."""
+    """Set up the baseline; torch calls this function when it is imported."""
     _cuda()
     _accelerator()
     _objects()

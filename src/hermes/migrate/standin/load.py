@@ -1,6 +1,6 @@
-"""Loads what a program saved on the NPU, by each form of `map_location`.
+"""Loads tensors that a program saved on the NPU, for each form of `map_location`.
 
-Part of the stand-in for torch_npu. Runs inside the user's program, imports torch and nothing of Hermes.
+Part of the stand-in for torch_npu. The module runs inside the user's program, and imports torch and nothing of Hermes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from . import npu_tensor
 
 
 def of(original: Any) -> Any:
-    """`torch.load` that puts what was saved on the NPU where it was, or where the program asks for."""
+    """A `torch.load` that puts tensors saved on the NPU back on the NPU, or where the program asks for."""
 
     def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         asked = _asked(map_location) if callable(map_location) else map_location
@@ -28,7 +28,7 @@ def of(original: Any) -> Any:
 
 
 class _Memory(torch.UntypedStorage):
-    """Memory of the host that says where a program would move it: there is none of the NPU here to move it to."""
+    """Host memory that records the device to which a program would move it, since this machine has no NPU memory."""
 
     where = "cpu"
 
@@ -38,6 +38,6 @@ class _Memory(torch.UntypedStorage):
 
 
 def _asked(place: Any) -> str | None:
-    """Where a function given as `map_location` puts what was saved on the NPU; None where torch decides."""
+    """Where a function given as `map_location` puts tensors saved on the NPU; None if torch decides."""
     found = place(_Memory(0), "npu:0")
     return None if found is None else str(getattr(found, "where", found.device))

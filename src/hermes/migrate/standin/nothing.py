@@ -1,6 +1,6 @@
-"""What `import torch_npu` gives where a converted program runs on the CPU: names that lead to those of CUDA.
+"""The module that `import torch_npu` loads if a converted program runs on the CPU: its names lead to those of CUDA.
 
-Part of `hermes migrate verify`. Runs inside the user's program, imports torch and nothing of Hermes.
+Part of `hermes migrate verify`. The module runs inside the user's program, and imports torch and nothing of Hermes.
 """
 
 from __future__ import annotations

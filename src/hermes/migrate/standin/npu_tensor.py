@@ -1,8 +1,9 @@
-"""A tensor whose device is `npu` and whose numbers lie on the CPU, and the operators that compute with it.
+"""A tensor whose device is `npu` and whose numbers are on the CPU, and the operators that compute with it.
 
-Part of the stand-in for torch_npu: runs inside the user's program, imports torch and nothing of Hermes. Every operator
-of torch reaches `run`, which computes it on the CPU by the kernel that a CPU tensor would take, so that results are those
-of a run on the CPU bit by bit. What an NPU refuses is refused here too: operands on different devices, and what `refuse` looks at.
+Part of the stand-in for torch_npu: the module runs inside the user's program, and imports torch and nothing of Hermes.
+Every operator of torch reaches `run`, which computes it by the kernel for CPU tensors. Results equal those of a run on
+the CPU bit by bit. Calls that an NPU refuses are refused here too: operands on different devices, and calls that
+`refuse` checks.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ state = {"index": 0}
 class NpuTensor(torch.Tensor):
     """A tensor on `npu`. `_raw` is the CPU tensor with its numbers, `_index` the number of its device.
 
-    To torch's C++ it is on device 0: a backend written in Python has one device there.
+    To torch's C++ code the tensor is on device 0: a backend written in Python has only one device there.
     """
 
     _raw: torch.Tensor
@@ -77,7 +78,7 @@ class NpuTensor(torch.Tensor):
         return repr(self.detach().cpu()).removesuffix(")") + f", device='{self.device}')"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """As torch does it for devices without a storage: the file says where the tensor was, and any torch reads it."""
+        """Pickle as torch does for devices without a storage: the file names the tensor's device; any torch reads it."""
         if isinstance(self, torch.nn.Parameter):
             return torch._utils._rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
         where = (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
@@ -109,7 +110,7 @@ class NpuTensor(torch.Tensor):
         return self._raw.detach().tolist()
 
     def untyped_storage(self) -> Any:
-        """The memory of the numbers, which may be freed and taken again as on a device."""
+        """The memory of the numbers, which may be freed and allocated again as on a device."""
         return self._raw.untyped_storage()
 
     def share_memory_(self) -> Any:
@@ -120,7 +121,7 @@ class NpuTensor(torch.Tensor):
         return self._raw.is_shared()
 
     def record_stream(self, stream: Any) -> None:
-        """Nothing is freed early here."""
+        """Do nothing: the stand-in frees no memory early."""
 
     def is_pinned(self, device: Any = None) -> bool:
         return False
@@ -141,7 +142,7 @@ def _tensors(*trees: Any) -> list[torch.Tensor]:
 
 
 def run(func: Any, args: Any, kwargs: Any) -> Any:
-    """Compute one operator on the CPU, and wrap what it gives."""
+    """Compute one operator on the CPU, and wrap its results."""
     name = func._schema.name
     given = _tensors(args, kwargs)
     _refuse_mixed(name, given)
@@ -169,7 +170,7 @@ def run(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _views(given: list[torch.Tensor]) -> Any:
-    """Conjugates and negatives are views with a mark, which torch has passed by when an operator arrives here."""
+    """Views with the mark of conjugates and negatives, which torch has skipped before an operator arrives here."""
     for one in given:
         raw = one._raw if isinstance(one, NpuTensor) else one
         if raw.is_conj() or raw.is_neg() or raw._is_zerotensor():
@@ -201,11 +202,11 @@ def _refuse_mixed(name: str, given: list[torch.Tensor]) -> None:
         raise hermes_record.marked(RuntimeError(f"{text} (when computing {name})"))
 
 
-# -- operators that torch splits up in another way for an accelerator than for the CPU
+# -- operators that torch splits differently for an accelerator than for the CPU
 
 
 def _dropout(values: torch.Tensor, p: float, train: bool | None) -> Any:
-    # As the CPU does it: noise of the type of the values, which then stands for the mask.
+    # As on the CPU: draw noise of the values' type, which then stands for the mask.
     if train is False or p == 0:
         return values.clone(), torch.ones_like(values)
     if p == 1:
@@ -231,7 +232,7 @@ def _convolution_backward(grad: Any, values: Any, weight: Any, stride: Any, padd
 
 
 def _view_as_real(values: torch.Tensor) -> torch.Tensor:
-    # torch refuses a conjugate here, which it resolves before; the mark is on the CPU's tensor, where it does not look.
+    # torch resolves a conjugate before, and refuses it here; the mark is on the CPU tensor, where torch does not look.
     return aten.view_as_real(values.resolve_conj())  # type: ignore[no-any-return]
 
 
@@ -245,7 +246,7 @@ _SPECIAL = {
 
 
 class _Island(torch.autograd.Function):
-    """A function computed on the CPU with its own gradient, for what torch would take apart by device."""
+    """A function computed on the CPU with its own gradient, for functions that torch would split by device."""
 
     @staticmethod
     def forward(ctx: Any, compute: Any, count: int, *tensors: Any) -> Any:
@@ -276,7 +277,7 @@ class _Island(torch.autograd.Function):
 
 
 def island(original: Any, api: str = "") -> Any:
-    """A function of torch that computes on the CPU as a whole when it is given tensors of the NPU."""
+    """A function of torch that computes on the CPU as a whole when it gets tensors of the NPU."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = _tensors(args, kwargs)
@@ -301,7 +302,7 @@ def island(original: Any, api: str = "") -> Any:
 
 
 def to_npu(value: Any, index: int | None = None) -> Any:
-    """Tensors of a tree on the NPU."""
+    """The tensors of a tree moved to the NPU."""
 
     def moved(one: Any) -> Any:
         if not isinstance(one, torch.Tensor) or isinstance(one, NpuTensor):
@@ -317,7 +318,7 @@ def to_npu(value: Any, index: int | None = None) -> Any:
 
 
 def _made_on_cpu(original: Any) -> Any:
-    """`torch.tensor(…, device="npu")`: torch makes the tensor on the CPU and moves it, where no operator is seen."""
+    """A wrapper for `torch.tensor(…, device="npu")`, for which torch makes a CPU tensor and moves it unseen."""
 
     def call(*args: Any, device: Any = None, **kwargs: Any) -> Any:
         wanted = torch.device(device) if device is not None else torch.get_default_device()
@@ -344,9 +345,9 @@ def _new_tensor(
 
 
 def swap_held(original: Any) -> Any:
-    """`torch.utils.swap_tensors` for weights that something else holds: a graph of the program, or a weak reference.
+    """`torch.utils.swap_tensors` for weights that other objects hold: a graph of the program, or a weak reference.
 
-    `weight_norm` keeps such a graph, on an NPU too, and never runs it again. Recurrent layers refer to their weights.
+    `weight_norm` keeps such a graph, also on an NPU, and never runs it again. Recurrent layers refer to their weights.
     """
 
     def swap(t1: torch.Tensor, t2: torch.Tensor) -> None:
@@ -363,14 +364,14 @@ def swap_held(original: Any) -> Any:
 
 
 def register() -> None:
-    """Make `npu` a device of torch whose operators are computed here."""
+    """Make `npu` a device of torch whose operators are computed in this module."""
     library = torch.library.Library("_", "IMPL")
     library.fallback(lambda op, *args, **kwargs: run(op, args, kwargs), "PrivateUse1")
-    # Mixed precision changes nothing here: the CPU computes in the types of the tensors.
+    # Mixed precision changes nothing: the CPU computes in the types of the tensors.
     library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    # torch would make these from an empty tensor that grows, which a wrapper cannot.
+    # torch would make these from an empty tensor that grows, which a wrapper cannot do.
     grown = torch.library.Library("aten", "IMPL")
-    # These torch would take apart, in another order of rounding than the kernels of the CPU.
+    # torch would split these, and round in another order than the kernels of the CPU.
     whole = (aten.silu_backward.default, aten.mish_backward.default, aten.native_channel_shuffle.default)
     for op in (aten.arange.default, aten.arange.start, aten.arange.start_step, *whole):
         grown.impl(op, functools.partial(run_called, op), "PrivateUse1")

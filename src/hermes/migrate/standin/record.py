@@ -1,7 +1,7 @@
-"""Writes down loss and weights of each step of the user's program, and ends it after so many steps.
+"""Records loss and weights of each step of the user's program, and ends the program after a number of steps.
 
-Part of `hermes migrate verify`. Runs inside the user's program, imports torch and nothing of Hermes. A loss is the number
-whose gradient is asked for.
+Part of `hermes migrate verify`. The module runs inside the user's program, and imports torch and nothing of Hermes. A
+loss is the number whose gradient is computed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _write(kind: str, number: float) -> None:
 
 
 def _append(kind: str, text: str) -> None:
-    """Add a line to a file beside the losses."""
+    """Add a line to a file in the folder of losses."""
     line = " ".join(text.split())[:400]
     with (_file().parent / _file().name.replace("losses", kind)).open(
         "a", encoding="utf-8", errors="replace"
@@ -45,21 +45,21 @@ _told: set[str] = set()
 
 
 def unlisted(text: str) -> None:
-    """Write down once a call whose data type the support table does not list."""
+    """Record, once, a call whose data type the support table does not list."""
     if text not in _told:
         _told.add(text)
         _append("unlisted", text)
 
 
 def marked(error: Exception, cause: str = "refused") -> Exception:
-    """An error of the stand-in: a call that an NPU refuses, or one that the stand-in does not compute."""
+    """An error of the stand-in: a call that an NPU refuses, or a call that the stand-in does not compute."""
     error.hermes_cause = cause  # type: ignore[attr-defined]
     _append("raised", f"{cause} {error}")
     return error
 
 
 def _guarded(what: str, compute: Any) -> None:
-    """Write a number down; what cannot be computed is told, and never raised into the program."""
+    """Record a number; a failure to compute the number is noted, and never raised into the program."""
     try:
         number = compute()
     except Exception as wrong:  # noqa: BLE001 - whatever it is, the program goes on
@@ -83,7 +83,7 @@ def _weights(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def _seed(torch: Any) -> None:
-    """The same random numbers in both runs, also in a program that sets no seed."""
+    """Give both runs the same random numbers, also in a program that sets no seed."""
     random.seed(0)
     torch.default_generator.manual_seed(0)
     with contextlib.suppress(ImportError):
@@ -94,7 +94,7 @@ def _seed(torch: Any) -> None:
 
 
 def _seed_generators(module: Any) -> None:
-    """Generators of NumPy that a program makes without a seed get one by the order in which they are made."""
+    """Seed the NumPy generators that a program makes without a seed, by the order in which they are made."""
     counted = itertools.count()
     made, original = module.default_rng, module.RandomState
 
@@ -111,19 +111,19 @@ def _seed_generators(module: Any) -> None:
 
 
 def _remote() -> bool:
-    """Whether this rank answers calls of other ranks, which then wait for it."""
+    """Whether this rank serves calls of other ranks, which then wait for the rank."""
     rpc = sys.modules.get("torch.distributed.rpc")
     return rpc is not None and bool(rpc.is_available() and rpc.api._is_current_rpc_agent_set())
 
 
 def _end(limit: int) -> None:
-    """End the program after its steps. Ranks that call each other end together, each after as many steps."""
+    """End the program after its steps. Ranks that call each other end together, each after the same number of steps."""
     again = bool(_told & {"ended"})
     _told.add("ended")
     (_file().parent / _file().name.replace("losses", "ended").removesuffix(".txt")).touch()
     if not _remote():
         if again or threading.current_thread() is not threading.main_thread():
-            # The program caught the end, or only a thread of it would end.
+            # The program caught the exit, or only a thread of it would end.
             sys.stdout.flush()
             os._exit(0)
         raise SystemExit(0)
@@ -142,7 +142,7 @@ _OF_CHILDREN = ("ProcessRaisedException", "ProcessExitedException", "ChildFailed
 
 
 def _ended_by(kind: Any, error: BaseException, trace: Any) -> None:
-    """Write down what ends the program: a refusal, what the stand-in does not compute, a defect of ours, or an error."""
+    """Record what ends the program: a refusal, a call that the stand-in cannot compute, a Hermes defect, or an error."""
     if kind.__name__ in _OF_CHILDREN:
         for path in Path(os.environ["HERMES_VERIFY_OUT"]).glob("raised.*"):
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -181,10 +181,10 @@ def _watch_end() -> None:
 
 
 def _without_device_threads() -> None:
-    """Gradients are computed by the thread that asks for them, as on the CPU.
+    """Compute gradients in the thread that asks for them, as on the CPU.
 
-    A thread of the device that still lets go of tensors while Python ends would abort the program. Torch keeps the
-    setting by thread.
+    A device thread that still frees tensors while Python ends would abort the program. Torch stores this setting for
+    each thread.
     """
     import torch
 
@@ -192,7 +192,7 @@ def _without_device_threads() -> None:
 
 
 def _counted(original: Any, of_call: Any, limit: int) -> Any:
-    """A backward pass that is noted; `of_call` finds the losses among its arguments."""
+    """A backward pass that is recorded; `of_call` finds the losses among its arguments."""
 
     def backward(*args: Any, **kwargs: Any) -> Any:
         global _seen
@@ -208,7 +208,7 @@ def _counted(original: Any, of_call: Any, limit: int) -> Any:
 
 
 def _uncompiled(original: Any) -> Any:
-    """`torch.compile` where compiling is turned off, which must not be asked for one whole graph."""
+    """`torch.compile` with compiling turned off, which must not be asked for one whole graph."""
 
     def compile(*args: Any, **kwargs: Any) -> Any:
         return original(*args, **{**kwargs, "fullgraph": False})
@@ -217,7 +217,7 @@ def _uncompiled(original: Any) -> Any:
 
 
 def _autoload() -> None:
-    """What torch calls when it is imported."""
+    """Set up the recorder; torch calls this function when it is imported."""
     import torch
     from torch.optim.optimizer import register_optimizer_step_post_hook
 

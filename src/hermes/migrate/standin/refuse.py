@@ -1,7 +1,7 @@
-"""Refuses what an NPU refuses: data types by call, arguments that are not taken, modules without support.
+"""Refuses calls that an NPU refuses: by data types, by arguments, and by unsupported modules.
 
-Part of the stand-in for torch_npu. Runs inside the user's program, imports torch and nothing of Hermes. What is refused
-stands in `refusals.json`, which `hermes migrate verify` makes of the support table of Ascend/pytorch.
+Part of the stand-in for torch_npu. The module runs inside the user's program, and imports torch and nothing of Hermes.
+The refusals are in `refusals.json`, which `hermes migrate verify` makes from the support table of Ascend/pytorch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _state: dict[str, Any] = {}
 
 
 def refused(text: str, source: str = "support table of Ascend/pytorch") -> Exception:
-    """The error that an NPU would raise; the recorder knows it for a refusal."""
+    """The error that an NPU would raise, in a form that the recorder recognises as a refusal."""
     return hermes_record.marked(RuntimeError(f"{text} ({source}, {_TABLE['target']})"))
 
 
@@ -77,7 +77,7 @@ _OURS = ("torch_npu", "hermes_split")
 
 
 def _by_program(function: Any) -> bool:
-    """Whether the program, or a library, calls a function of torch, and not torch itself."""
+    """Whether the program or a library calls a function of torch, and not torch itself."""
     frame: Any = sys._getframe(2)
     code = getattr(function, "__code__", None)
     while frame is not None:
@@ -90,9 +90,9 @@ def _by_program(function: Any) -> bool:
 
 
 class _Refuse(TorchFunctionMode):
-    """Looks at each call of torch by the program before it is computed.
+    """Checks each call of torch by the program before it is computed.
 
-    What torch calls itself, such as its GradScaler in float64, belongs to the row of what the program called.
+    Calls that torch makes itself, such as by its GradScaler in float64, belong to the row of the program's call.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -103,7 +103,7 @@ class _Refuse(TorchFunctionMode):
 
 
 def called(name: str, function: Any, args: Any, kwargs: Any) -> None:
-    """Look at a call of a function that stands in the place of torch's."""
+    """Check a call of a function that replaces a function of torch."""
     if _by_program(function):
         _check(name, args, kwargs)
 
@@ -128,7 +128,7 @@ def _check_arguments(name: str, args: Any, kwargs: Any) -> None:
 
 
 def collective(operator: str, given: list[torch.Tensor], arguments: list[Any]) -> None:
-    """Look at a collective as it arrives: its tensors and its group, by the operator's full name."""
+    """Check the tensors and the group of a collective, by the operator's full name."""
     space, _, name = operator.partition("::")
     if space not in ("c10d", "_c10d_functional") or not any(map(_on_npu, given)):
         return
@@ -141,7 +141,7 @@ def collective(operator: str, given: list[torch.Tensor], arguments: list[Any]) -
 
 
 def _check_group(value: Any) -> None:
-    """A group whose backend is for the host alone, such as gloo, carries no tensors of an NPU; those of a GPU it does."""
+    """Refuse a group whose backend is for the host alone, such as gloo: it transfers GPU tensors, but no NPU tensors."""
     import torch.distributed as dist
 
     with contextlib.suppress(RuntimeError, TypeError):
@@ -155,7 +155,7 @@ def _check_group(value: Any) -> None:
 
 
 def operator(name: str, given: list[torch.Tensor]) -> None:
-    """An operator of another library runs on an NPU only if the library, or a companion, brings a kernel for it."""
+    """Refuse an operator of another library, unless the library or a companion has a kernel for an NPU."""
     space = name.partition("::")[0]
     if space in _OF_TORCH or not any(map(_on_npu, given)) or any(_has_kernel(name, key) for key in _EVERY_DEVICE):
         return
@@ -168,7 +168,7 @@ def _has_kernel(name: str, key: str) -> bool:
 
 
 def _module(module: Any, args: Any) -> None:
-    """Before the forward pass of a module: its own row of the table."""
+    """Check a module before its forward pass, by the module's own row of the table."""
     kind = type(module)
     if args and kind.__module__.startswith("torch.nn.modules.") and _on_npu(args[0]):
         _check_type(f"torch.nn.{kind.__name__}", args[0])
@@ -182,7 +182,7 @@ def _without_data_parallel() -> None:
 
 
 def _without_cuda() -> None:
-    """What is left for CUDA fails as where torch was built without: there is no CUDA beside an NPU."""
+    """Make remaining uses of CUDA fail as in a torch built without CUDA, since a machine with an NPU has no CUDA."""
 
     def refuse() -> None:
         raise hermes_record.marked(AssertionError("Torch not compiled with CUDA enabled"))
@@ -191,7 +191,7 @@ def _without_cuda() -> None:
 
 
 def install() -> None:
-    """From here on each call of torch is looked at."""
+    """Check each call of torch from now on."""
     mode = _Refuse()
     mode.__enter__()
     _state["mode"] = mode

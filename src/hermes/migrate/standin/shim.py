@@ -1,6 +1,6 @@
-"""A stand-in for `torch_npu.contrib.transfer_to_npu`: patches torch where the wheel's module does, as its lists say.
+"""A stand-in for `torch_npu.contrib.transfer_to_npu`: patches torch in the same places as the wheel's module.
 
-Runs inside the user's program; the lists of functions come from the wheel by way of `surface.json`.
+The module runs inside the user's program; its lists of functions come from the wheel through `surface.json`.
 """
 
 from __future__ import annotations

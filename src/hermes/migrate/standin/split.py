@@ -1,7 +1,7 @@
 """Attention over tensors whose heads or batches are split over ranks: each rank computes its own part.
 
-That is how torch splits the attention of a GPU; the one of the CPU has no rule of its own. Part of `hermes migrate
-verify`, in both runs. Runs inside the user's program, imports torch and nothing of Hermes.
+Torch splits the attention of a GPU in this way; torch's attention on the CPU has no such rule. Part of `hermes migrate
+verify`, in both runs. The module runs inside the user's program, and imports torch and nothing of Hermes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 
 
 def install() -> None:
-    """Attention of torch knows split tensors from here on."""
+    """Replace torch's attention by one that accepts tensors (DTensor) whose heads or batches are split over ranks."""
     functional: Any = torch.nn.functional
     original = functional.scaled_dot_product_attention
 

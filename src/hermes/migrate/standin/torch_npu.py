@@ -1,8 +1,8 @@
-"""A stand-in for torch_npu: the names and signatures of its wheel, over a device `npu` whose numbers lie on the CPU.
+"""A stand-in for torch_npu: the names and signatures of its wheel, over a device `npu` whose numbers are on the CPU.
 
-Runs inside the user's program in place of torch_npu, found by torch as the real one is. A name that the wheel does not
-have is missing here; a call that does not fit a signature of the wheel fails here. What the wheel has and the stand-in
-does not compute says so when it is called.
+The module runs inside the user's program in place of torch_npu, and torch finds it as it finds the real one. A name
+that the wheel lacks is missing here, and a call that does not fit a signature of the wheel fails here. A function of
+the wheel that the stand-in does not compute raises an error that says so.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DEVICES = int(os.environ.get("HERMES_STANDIN_DEVICES", "1"))
 
 
 class NotComputedError(NotImplementedError):
-    """The wheel has it; the stand-in has not."""
+    """Raised by a function that the wheel has and the stand-in does not compute."""
 
 
 def _not_computed(name: str) -> Exception:
@@ -86,7 +86,7 @@ def _set_device(device: Any) -> None:
 
 
 class Stream:
-    """A stream: work is done at once."""
+    """A stream of the NPU whose work is done at once."""
 
     def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Any:
         return object.__new__(cls)
@@ -116,7 +116,7 @@ class Stream:
 
 
 class Event:
-    """An event; it remembers when it was recorded."""
+    """An event of the NPU that remembers when it was recorded."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> None:
         self.at = 0.0
@@ -271,7 +271,7 @@ def _amp(npu: types.ModuleType) -> None:
 
 
 def _collectives() -> None:
-    """HCCL by gloo: the tensors of the stand-in lie on the CPU."""
+    """Run HCCL by gloo, because the tensors of the stand-in are on the CPU."""
     import torch.distributed as dist
 
     if not dist.is_available():
@@ -300,7 +300,7 @@ def _collectives() -> None:
 
 
 def _host_random() -> None:
-    """Parts of a distributed tensor draw their numbers as on the CPU: there is no Philox generator behind them."""
+    """Make parts of a distributed tensor draw random numbers as on the CPU, which has no Philox generator."""
     with contextlib.suppress(ImportError):
         import torch.distributed.tensor._dispatch as dispatch
 
@@ -310,7 +310,7 @@ def _host_random() -> None:
 
 
 def _accelerator() -> None:
-    """What torch.accelerator asks of a backend, which one written in Python cannot answer from C++."""
+    """Define what torch.accelerator asks of a backend; a backend written in Python cannot answer from C++."""
     accelerator: Any = torch.accelerator
     accelerator.synchronize = lambda device=None, /: None
     accelerator.current_stream = lambda device=None, /: Stream()
@@ -332,7 +332,7 @@ class _GeneratorType(type(torch.Generator)):  # type: ignore[misc]
 
 
 class _Generator(torch._C.Generator, metaclass=_GeneratorType):
-    """A generator of the NPU, whose numbers are those of the CPU's."""
+    """A random generator of the NPU, with the numbers of the CPU's generator."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
         return super().__new__(cls, "cpu" if torch.device(device).type == "npu" else device)
@@ -372,7 +372,7 @@ sys.modules["torch.npu"] = npu
 
 
 def _autoload() -> None:
-    """What torch calls when it is imported."""
+    """Set up the stand-in; torch calls this function when it is imported."""
     _collectives()
 
 

@@ -1,4 +1,4 @@
-"""Every table of Hermes. Times are integer nanoseconds since the epoch of the file, intervals half-open."""
+"""The catalog of all canonical tables. Times are nanoseconds since the file's epoch; intervals are half-open."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from hermes.model.tables.columns import RANK as _RANK
 from hermes.model.tables.columns import START as _START
 from hermes.model.tables.columns import STEP as _STEP
 from hermes.model.tables.communication import COMM_LINK, COMM_OP, COMM_REPORTED, COMM_TASK, COMM_TRAFFIC
-from hermes.model.tables.looks import SAMPLE, THREAD_RUN
 from hermes.model.tables.schema import Column, Table
+from hermes.model.tables.thread_samples import SAMPLE, THREAD_RUN
 
 RUNTIME_KINDS = ("acl", "node", "model", "hccl", "runtime", "driver")
-"""Kinds of `host_op` that lie below the framework."""
+"""Kinds of rows of the table `host_op` that are below the framework, such as runtime and driver calls."""
 
 _RANK_TABLE = Table(
     "rank",

@@ -1,4 +1,4 @@
-"""Columns that many tables have."""
+"""Columns that many of the canonical tables share, such as rank, start and duration."""
 
 from __future__ import annotations
 

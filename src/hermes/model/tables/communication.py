@@ -1,4 +1,4 @@
-"""The tables of communication: operations, their tasks, and what profilers report of links."""
+"""The canonical tables of communication: operations, their tasks, and the profilers' own sums by link."""
 
 from __future__ import annotations
 

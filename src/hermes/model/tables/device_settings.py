@@ -1,4 +1,4 @@
-"""How the table `setting` tells of the device."""
+"""Names of the device's own settings in the table `setting`, which readers and rules share."""
 
 DEVICE_MEMORY = "device memory (B)"
 CUBES = "cube cores"

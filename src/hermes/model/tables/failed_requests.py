@@ -1,4 +1,4 @@
-"""How the table `counter` tells of requests for memory that failed: the source, and the series of each."""
+"""Names in the table `counter` for failed requests for device memory: their source and series."""
 
 OUT_OF_MEMORY = "out of memory"
 ASKED = "asked for (B)"

@@ -1,4 +1,4 @@
-"""What a table declaration is made of, and what can be derived from one."""
+"""The types of a table declaration, and the schemas derived from one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal
 import polars as pl
 
 from hermes.base.errors import QueryError
+from hermes.base.message import Name, message
 
 Kind = Literal["int", "text", "real", "flag"]
 
@@ -18,9 +19,9 @@ _DUCKDB: dict[Kind, str] = {"int": "BIGINT", "text": "VARCHAR", "real": "DOUBLE"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: `int` is 64 bits, `text` UTF-8, `real` a double (never a time), `flag` a boolean.
+    """One column of a table: `int` is 64 bits, `text` UTF-8, `real` a double (never a time), `flag` a boolean.
 
-    `null` says what a missing value means; a column without it is never null.
+    `null` says what a missing value means; a column without `null` has no missing values.
     """
 
     name: str
@@ -55,13 +56,23 @@ def schema_of(table: Table) -> dict[str, pl.DataType]:
 
 
 def empty(table: Table) -> pl.DataFrame:
-    """The table without rows."""
+    """The table without rows, with its columns and types."""
     return pl.DataFrame(schema=schema_of(table))
 
 
+@message("model.no_table")
+def _no_table(*, name: Name) -> None:
+    """The message that no table has this name."""
+
+
+@message("model.do.tables")
+def _do_tables(*, tables: Name) -> None:
+    """The hint that lists the tables."""
+
+
 def lookup(tables: Mapping[str, Table], name: str) -> Table:
-    """The table of that name; raises `QueryError` that lists the names otherwise."""
+    """The table named `name`; raises a `QueryError` that lists the tables if there is no such table."""
     try:
         return tables[name]
     except KeyError:
-        raise QueryError(f"there is no table called {name!r}", hint=f"tables: {', '.join(tables)}") from None
+        raise QueryError(_no_table(name=repr(name)), hint=_do_tables(tables=", ".join(tables))) from None

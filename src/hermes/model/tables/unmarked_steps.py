@@ -1,8 +1,8 @@
-"""What a step is called in the table `step` that nobody marked."""
+"""Names in the table `step` for steps that no framework marked."""
 
 from __future__ import annotations
 
 FOUND = "period of launches"
-"""How the name of a step begins that was found by the order of what was launched."""
+"""The first words of a step's name if Hermes found the step by the period of launches."""
 WHOLE = "whole capture"
-"""The name of the one step of a capture without a device, of which nothing tells steps: all that the host did."""
+"""The name of the only step of a capture without a device and without step marks: all work of the host."""

@@ -1,1 +1,1 @@
-"""Whether two runs are set up alike."""
+"""Checks whether two training runs have the same setup: settings, seeds, data, parameters and versions."""

@@ -1,4 +1,4 @@
-"""Compares two snapshots: each difference is an error, a warning or a note, worst first, with what to do about it."""
+"""Compares two setup snapshots: each difference is an error, a warning or a note, with what to do; worst first."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Literal
 from hermes.base.errors import Diagnostic
 from hermes.base.message import Message
 from hermes.knowledge.confidence import confidence
-from hermes.model.document import Document, Source
+from hermes.model.document import Document, DocumentInput
 from hermes.model.finding import Action, Finding
 from hermes.model.leaf import Risk
-from hermes.precision.check import differences
 from hermes.precision.check import messages as say
-from hermes.precision.check.differences import PARTS, Difference
+from hermes.precision.check import setup_differences
 from hermes.precision.check.messages import SetupSeverity
-from hermes.precision.check.snapshot import read
+from hermes.precision.check.read_snapshots import read
+from hermes.precision.check.setup_differences import PARTS, Difference
 from hermes.precision.messages import Side
 
 _ORDER = tuple(SetupSeverity)
@@ -26,7 +26,7 @@ _ORDER = tuple(SetupSeverity)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """What a check found: differences, worst first, and what of the golden setup was not compared."""
+    """The result of a setup check: differences, worst first, and the parts of the golden setup not compared."""
 
     golden: Path
     target: Path
@@ -35,14 +35,14 @@ class Check:
 
     @property
     def verdict(self) -> Literal["agree", "differ", "incomplete"]:
-        """differ where there is an error; incomplete where a part of the golden setup was not compared."""
+        """`differ` if there is an error; `incomplete` if a part of the golden setup was not compared; else `agree`."""
         if any(one.severity is SetupSeverity.ERROR for one in self.differences):
             return "differ"
         return "incomplete" if self.gaps else "agree"
 
     @property
     def answer(self) -> Message:
-        """What to read first."""
+        """The first sentence to read of the check."""
         many = say.differences(n=len(self.differences))
         if self.verdict == "differ":
             errors = sum(one.severity is SetupSeverity.ERROR for one in self.differences)
@@ -53,10 +53,11 @@ class Check:
 
     @property
     def document(self) -> Document:
-        """The check as `hermes.check/1`."""
+        """The check as a document `hermes.check/1`."""
         return Document(
             schema="hermes.check/1", answer=self.answer,
-            inputs=(Source(path=str(self.golden), role="golden"), Source(path=str(self.target), role="target")),
+            inputs=(DocumentInput(path=str(self.golden), role="golden"),
+                    DocumentInput(path=str(self.target), role="target")),
             coverage=tuple(
                 Diagnostic(level="degraded", message=one, hint=say.SNAPSHOT_AGAIN) for one in self.gaps
             ),
@@ -68,9 +69,9 @@ class Check:
 
 
 def check(golden: Path, target: Path) -> Check:
-    """All differences of two snapshots or packs, worst first; none where they are set up alike."""
+    """Check two snapshots or packs; the result lists all differences, worst first."""
     one, two = read(golden), read(target)
-    found = sorted(differences.of(one, two), key=lambda each: _ORDER.index(each.severity))
+    found = sorted(setup_differences.differences_of_snapshots(one, two), key=lambda each: _ORDER.index(each.severity))
     return Check(golden=golden, target=target, differences=tuple(found), gaps=tuple(_gaps(one, two)))
 
 
@@ -86,7 +87,7 @@ def _finding(one: Difference) -> Finding:
 
 
 def _gaps(one: dict[str, Any], two: dict[str, Any]) -> Iterator[Message]:
-    """What of the golden setup was not compared, so that nobody may say that the target is set up alike."""
+    """The parts of the golden setup that were not compared; with such a part the verdict is never `agree`."""
     for side, found in ((Side.GOLDEN, one), (Side.TARGET, two)):
         if found.get("failed"):
             yield say.not_whole(side=side.message, reason=str(found["failed"][0])[:200])

@@ -1,4 +1,4 @@
-"""What a check of two setups says: what differs, how much that matters, and what to do about it."""
+"""Messages of a setup check: each difference of two setups, how much it matters, and what to do about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SetupSeverity(Word):
 
 
 class SetupPart(Word):
-    """A part of how a run is set up."""
+    """A part of the setup of a training run."""
 
     RANDOM = "random"
     DATA = "data"
@@ -26,14 +26,14 @@ class SetupPart(Word):
     ENVIRONMENT = "environment"
 
 
-# -- the answer
+# -- the answer of a check
 
 ALIKE = sentence("precision.check.alike")
 
 
 @message("precision.check.minor")
 def minor(*, differences: Message) -> None:
-    """Nothing that should change a number differs."""
+    """The setups differ, but in nothing that should change a number."""
 
 
 @message("precision.check.errors")
@@ -43,47 +43,47 @@ def wrong(*, errors: Message, differences: Message) -> None:
 
 @message("precision.check.incomplete")
 def incomplete(*, gaps: Messages) -> None:
-    """No error, but a part of the golden setup was not compared."""
+    """The check has no error, but a part of the golden setup was not compared."""
 
 
 @message("precision.check.count.errors")
 def errors(*, n: Count) -> None:
-    """How many errors."""
+    """The number of errors."""
 
 
 @message("precision.check.count.differences")
 def differences(*, n: Count) -> None:
-    """How many differences."""
+    """The number of differences."""
 
 
-# -- what was not compared
+# -- parts that were not compared
 
 
 @message("precision.check.gap.part")
 def lacks(*, side: Text, part: Text) -> None:
-    """A snapshot has nothing of a part."""
+    """A snapshot lacks a part of the setup."""
 
 
 @message("precision.check.gap.batches")
 def lacks_batches(*, golden: Count, target: Count) -> None:
-    """The target saw fewer batches."""
+    """The target snapshot has fewer batches than the golden snapshot."""
 
 
 @message("precision.check.gap.failed")
 def not_whole(*, side: Text, reason: Name) -> None:
-    """A part of a snapshot could not be made."""
+    """A part of a snapshot could not be written completely."""
 
 
 NOTHING = sentence("precision.check.gap.nothing")
 NO_MODEL = sentence("precision.check.gap.model")
 
 
-# -- what differs
+# -- differences of two setups
 
 
 @message("precision.check.value")
 def value(*, name: Name, golden: Text, target: Text) -> None:
-    """A setting has another value, or stands on one side alone."""
+    """A setting has another value, or only one side has it."""
 
 
 @message("precision.check.value.in")
@@ -101,7 +101,7 @@ NOT_SET = sentence("precision.check.given.not")
 
 @message("precision.check.where.group")
 def group(*, number: Name) -> None:
-    """A group of parameters of an optimizer, by its number."""
+    """A parameter group of an optimizer, by its number."""
 
 
 @message("precision.check.where.loader")
@@ -111,7 +111,7 @@ def loader(*, number: Name) -> None:
 
 @message("precision.check.number")
 def another_number(*, what: Text, golden: Count, target: Count) -> None:
-    """There are more or fewer of something."""
+    """The two setups have different numbers of something, such as batches."""
 
 
 OPTIMIZERS = sentence("precision.check.number.optimizers")
@@ -121,22 +121,22 @@ LOADERS = sentence("precision.check.number.loaders")
 
 @message("precision.check.random.state")
 def other_state(*, generator: Name) -> None:
-    """A generator is in another state at the first batch."""
+    """A random generator has another state at the first batch."""
 
 
 @message("precision.check.random.drew")
 def drew_more(*, generator: Name) -> None:
-    """A generator is in another state though the seeds are equal."""
+    """A random generator has another state though the seeds are equal."""
 
 
 @message("precision.check.random.later")
 def drew_more_from(*, generator: Name, batch: Name) -> None:
-    """A generator is in another state from a later batch on."""
+    """A random generator has another state from a later batch on."""
 
 
 @message("precision.check.random.calls")
 def other_calls(*, which: Names) -> None:
-    """Calls that draw random numbers differ."""
+    """The calls that draw random numbers differ."""
 
 
 @message("precision.check.data.tensors")
@@ -166,27 +166,27 @@ def other_elements(*, batch: Name, tensor: Name) -> None:
 
 @message("precision.check.parameters.only")
 def only_parameters(*, side: Text, n: Count, which: Names) -> None:
-    """Parameters of one side alone."""
+    """Parameters that only one side has."""
 
 
 @message("precision.check.parameters.values")
 def other_values(*, n: Count, which: Names) -> None:
-    """Parameters with other values."""
+    """Parameters whose values differ."""
 
 
 @message("precision.check.parameters.shapes")
 def other_shapes(*, n: Count, which: Names) -> None:
-    """Parameters with other shapes."""
+    """Parameters whose shapes differ."""
 
 
 @message("precision.check.parameters.types")
 def other_types(*, n: Count, which: Messages) -> None:
-    """Parameters with other types."""
+    """Parameters whose types differ."""
 
 
 @message("precision.check.parameters.type")
 def other_type(*, name: Name, golden: Name, target: Name) -> None:
-    """A parameter with another type."""
+    """A parameter whose type differs."""
 
 
 @message("precision.check.parameters.trained")
@@ -199,17 +199,17 @@ def other_file(*, name: Name, lines: Names) -> None:
     """A configuration file has other lines: `-` stands before those of the golden run, `+` before the target's."""
 
 
-# -- what to do
+# -- what to do about a difference
 
 
 @message("precision.check.cure.seed")
 def seed_all(*, seed: Name) -> None:
-    """Seed all generators."""
+    """Seed all random generators."""
 
 
 @message("precision.check.cure.install")
 def install(*, package: Name, version: Name) -> None:
-    """Install one version on both sides."""
+    """Install one version of a package on both sides."""
 
 
 @message("precision.check.cure.variable")
@@ -232,7 +232,7 @@ SNAPSHOT_AGAIN = sentence("precision.check.cure.snapshot")
 CHECK_AGAIN = sentence("precision.check.verify")
 
 
-# -- files
+# -- files of snapshots
 
 NO_SNAPSHOT = sentence("precision.check.read.none")
 WRITE_ONE = sentence("precision.check.read.none.hint")
@@ -241,9 +241,9 @@ OTHER_FORMAT = sentence("precision.check.read.format")
 
 @message("precision.check.read.unreadable")
 def unreadable(*, reason: Name) -> None:
-    """A file that is no snapshot, in the words of the library that reads it."""
+    """A file that is no snapshot, with the reading library's error text."""
 
 
 @message("precision.check.read.part")
 def wrong_part(*, part: Name) -> None:
-    """A part of a snapshot that is not what it should be."""
+    """A part of a snapshot that has an invalid form."""

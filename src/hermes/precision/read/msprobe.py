@@ -1,7 +1,8 @@
 """Reads dumps of msProbe: `dump.json`, `stack.json` and `construct.json`, with statistics, md5 or tensors.
 
-Traps: a NaN is a bare token; call numbers of the backward pass count in its own order; names hold dots (module paths);
-a single process is `proc{pid}`, ranks are `rank{N}`; `stack.json` lists the innermost frame first, in lines of text.
+Traps: a NaN is a bare token. Call numbers of the backward pass count in their own order. Names hold dots (module
+paths). A single process is `proc{pid}`, ranks are `rank{N}`. `stack.json` lists the innermost frame first, in lines of
+text.
 """
 
 from __future__ import annotations
@@ -15,9 +16,17 @@ from typing import Any
 
 from hermes.base.errors import Diagnostic, InputError
 from hermes.base.limits import DUMP_BYTES
-from hermes.precision import notes
-from hermes.precision.model import WHERE_THE_FILE_SAYS, Frame, Op, Place, Run, Step, Value
-from hermes.store.files import refuse_hollow
+from hermes.precision import recording_notes
+from hermes.precision.recorded_step import (
+    WHERE_THE_FILE_SAYS,
+    ElementsPlace,
+    Frame,
+    OperatorCall,
+    RecordedStep,
+    RecordedValue,
+    Recording,
+)
+from hermes.store.input_files import refuse_hollow
 
 _STEP = re.compile(r"step(\d{1,9})")
 _RANK = re.compile(r"(?:rank|proc)(\d{0,9})")
@@ -27,20 +36,20 @@ _GRADS = re.compile(r"(?P<head>(?:Module|Cell)\..+)\.parameters_grad(?:\.\d+)?")
 _FRAME = re.compile(r'File "?(?P<file>.*?)"?, line (?P<line>\d+), in (?P<function>[^,\n]*),?\s*(?P<text>.*)', re.S)
 _FILE_NAME = re.compile(r"[\w.\-]{1,250}\.(?:pt|npy)")
 TENSORS = "dump_tensor_data"
-"""The folder of the files of tensors, beside dump.json."""
+"""The folder of tensor files, in the folder of dump.json."""
 _FILES = ("dump.json", "debug.json")
 _INNER = ("/torch/", "/mindspore/", "/msprobe/")
-"""Parts of paths of frames that are not the user's."""
+"""Parts of paths of frames that are not the user's code."""
 _IGNORED = frozenset(["empty", "empty_like", "numpy", "__setitem__", "new_empty", "empty_strided", "new_empty_strided"])
 
 
 def is_dump(path: Path) -> bool:
-    """Whether this is a dump folder, a step or rank of one, or its dump.json."""
+    """Whether a path is a dump folder, a step or rank of a dump, or a dump.json."""
     return bool(folders(path))
 
 
 def folders(path: Path) -> list[tuple[int, str, Path]]:
-    """Step, name of the rank and file of each part of a dump, of a step or of a rank; empty where there is none."""
+    """The step, rank name and file of each part of a dump, of a step or of a rank; empty if there are none."""
     if path.is_file():
         return [(_step_of(path.parent), path.parent.name, path)] if path.suffix == ".json" else []
     found = []
@@ -66,17 +75,17 @@ def _rank_number(name: str) -> int:
     return int(match[1] or 0) if match else 0
 
 
-def read(path: Path, place: tuple[int, int] | None = None) -> Run:
-    """The dump; a dump.json itself as that of the rank and step `place`, where that is given.
+def read(path: Path, place: tuple[int, int] | None = None) -> Recording:
+    """The dump as a `Run`; `place` gives the rank and step of a lone dump.json.
 
-    Raises `InputError` where none of its files can be read.
+    Raises `InputError` if none of the dump's files can be read.
     """
     diagnostics: list[Diagnostic] = []
     parts: dict[tuple[int, int], Path] = {}
     for step in sorted({one for one, _, _ in folders(path)}):
         here = [(name, file) for one, name, file in folders(path) if one == step]
         for at, (name, file) in enumerate(here):
-            # Processes are numbered by what the system gave them: their order is all that two runs have in common.
+            # Processes have the numbers that the system gave them: two runs share only the order of processes.
             rank = _rank_number(name) if name.startswith("rank") else at
             parts[(rank, step) if place is None else place] = file
     documents = {}
@@ -85,16 +94,16 @@ def read(path: Path, place: tuple[int, int] | None = None) -> Run:
             documents[key] = document(file)
         except InputError as broken:
             told = Diagnostic(
-                level="degraded", message=broken.what, where=str(file), lost=notes.THIS_STEP, hint=broken.hint
+                level="degraded", message=broken.what, where=str(file), lost=recording_notes.THIS_STEP, hint=broken.hint
             )
             diagnostics.append(told)
     if not documents:
-        raise InputError(notes.NO_DUMP, where=str(path), hint=notes.WAS_IT_KILLED)
+        raise InputError(recording_notes.NO_DUMP, where=str(path), hint=recording_notes.WAS_IT_KILLED)
     one = next(iter(documents.values()))
     what = {"tensor": "tensors"}.get(str(one.get("task")), "statistics")
     if any("md5" in tensor or "xor" in tensor for tensor in _some_tensors(one)) and what == "statistics":
         what = "fingerprint"
-    return Run(
+    return Recording(
         path=path, kind="msprobe", framework=str(one.get("framework", ""))[:40], what=what,
         level=str(one.get("level", ""))[:40], steps=tuple(sorted(documents)), diagnostics=diagnostics,
         loader=Loader(parts, documents, diagnostics),
@@ -102,21 +111,21 @@ def read(path: Path, place: tuple[int, int] | None = None) -> Run:
 
 
 def document(file: Path) -> dict[str, Any]:
-    """A dump.json; raises `InputError` where it is none."""
+    """The content of a dump.json; raises `InputError` for any other file."""
     try:
         found = _parsed(file)
     except (OSError, ValueError, RecursionError) as broken:
-        raise InputError(notes.unreadable(reason=str(broken)[:200]), where=str(file)) from broken
+        raise InputError(recording_notes.unreadable(reason=str(broken)[:200]), where=str(file)) from broken
     if not isinstance(found, dict) or not isinstance(found.get("data"), dict):
-        raise InputError(notes.NO_DATA, where=str(file))
+        raise InputError(recording_notes.NO_DATA, where=str(file))
     return found
 
 
 def _parsed(file: Path) -> Any:
-    """The JSON of a file that is no longer than a dump; raises `InputError` for another, `ValueError` and `OSError`."""
+    """The JSON of a file of at most a dump's size; otherwise raises `InputError`, `ValueError` or `OSError`."""
     refuse_hollow(file)
     if file.stat().st_size > DUMP_BYTES.now():
-        raise InputError(notes.too_large(limit=DUMP_BYTES.now()), where=str(file), hint=DUMP_BYTES.hint())
+        raise InputError(recording_notes.too_large(limit=DUMP_BYTES.now()), where=str(file), hint=DUMP_BYTES.hint())
     return json.loads(file.read_bytes())
 
 
@@ -128,15 +137,15 @@ def _some_tensors(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class Loader:
-    """Turns the files of one rank and step into a step."""
+    """Converts the files of one rank and step of a dump into a `Step`."""
 
     def __init__(self, parts: dict[tuple[int, int], Path], documents: dict[Any, Any], said: list[Diagnostic]) -> None:
         self._parts = parts
         self._documents = documents
         self._said = said
 
-    def load(self, rank: int, step: int) -> Step:
-        """One step of one rank."""
+    def load(self, rank: int, step: int) -> RecordedStep:
+        """The step of one rank."""
         file = self._parts[rank, step]
         document = self._documents[rank, step]
         builder = _Builder(file.parent, document, _stacks(file.parent / "stack.json"), _parents(file.parent))
@@ -149,15 +158,15 @@ class _Builder:
         self._data: dict[str, Any] = document["data"]
         self._stacks = stacks
         self._parents = parents
-        self._values: list[Value] = []
+        self._values: list[RecordedValue] = []
         self._made: dict[Any, int] = {}
-        self._ops: list[Op] = []
+        self._ops: list[OperatorCall] = []
 
-    def build(self, rank: int, step: int) -> Step:
+    def build(self, rank: int, step: int) -> RecordedStep:
         for name, entry in self._data.items():
             if isinstance(entry, dict):
                 self._add(str(name), entry)
-        return Step(rank=rank, step=step, rng="", ops=tuple(self._ops), values=tuple(self._values), whole=False)
+        return RecordedStep(rank=rank, step=step, rng="", ops=tuple(self._ops), values=tuple(self._values), whole=False)
 
     def _add(self, name: str, entry: dict[str, Any]) -> None:
         kind, phase, module = self._split(name)
@@ -179,11 +188,11 @@ class _Builder:
         else:
             outputs = [self._value(tensor, number) for tensor, _ in _leaves(entry.get("output")) if tensor is not None]
         self._ops.append(
-            Op(kind, number, phase, module, self._stacks.get(name, ()), tuple(inputs), tuple(outputs), args)
+            OperatorCall(kind, number, phase, module, self._stacks.get(name, ()), tuple(inputs), tuple(outputs), args)
         )
 
     def _split(self, name: str) -> tuple[str, str, str]:
-        """Operator, phase and module of an entry's name."""
+        """The operator, phase and module in an entry's name."""
         match = _MODULE.fullmatch(name)
         if match:
             path, _, kind = match["head"].partition(".")[2].rpartition(".")
@@ -207,7 +216,7 @@ class _Builder:
         found = value(tensor, number, maker, self._folder)
         key = (found.mark or found.stats, found.shape, found.dtype)
         if maker is None and key[0] is not None:
-            # An input is what was given last with the same shape and numbers: nothing else says where it came from.
+            # The source of an input is the latest output with the same shape and numbers: nothing else records it.
             found = found._replace(by=self._made.get(key))
         self._values.append(found)
         if maker is not None:
@@ -215,8 +224,8 @@ class _Builder:
         return number
 
 
-def value(tensor: dict[str, Any], number: int, maker: int | None, folder: Path) -> Value:
-    """The value that an entry of a tensor describes; the files of tensors are in this folder."""
+def value(tensor: dict[str, Any], number: int, maker: int | None, folder: Path) -> RecordedValue:
+    """The value that a tensor's entry describes; the tensor files are in `folder`."""
     shape = tensor.get("shape")
     shape = tuple(one for one in shape if type(one) is int and 0 <= one < 1 << 50) if isinstance(shape, list) else ()
     dtype = str(tensor.get("dtype", "")).removeprefix("torch.")[:40].lower()
@@ -224,8 +233,8 @@ def value(tensor: dict[str, Any], number: int, maker: int | None, folder: Path) 
     name = tensor.get("data_name")
     place = None
     if isinstance(name, str) and _FILE_NAME.fullmatch(name):
-        place = Place(folder / name, 0, WHERE_THE_FILE_SAYS)
-    return Value(number, dtype, shape, _stats(tensor), str(mark)[:64], place, maker)
+        place = ElementsPlace(folder / name, 0, WHERE_THE_FILE_SAYS)
+    return RecordedValue(number, dtype, shape, _stats(tensor), str(mark)[:64], place, maker)
 
 
 def _stats(tensor: dict[str, Any]) -> tuple[float, ...] | None:
@@ -245,7 +254,7 @@ def _number(found: Any) -> float | None:
 
 
 def _leaves(found: Any, depth: int = 0) -> Iterator[tuple[dict[str, Any] | None, Any]]:
-    """Tensors and plain arguments, in their order."""
+    """Tensors and plain arguments of an entry, in their order."""
     if depth > 8:
         return
     if isinstance(found, dict):

@@ -1,6 +1,6 @@
 """Finds the elements of a `.npy` file of a plain array without loading it: its header is a literal.
 
-What holds objects is pickled, and left out.
+Files that hold objects are pickled, and are left out.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import math
 
-from hermes.precision.model import Value
+from hermes.precision.recorded_step import RecordedValue
 
 _MAGIC = b"\x93NUMPY"
 _LARGEST_HEADER = 65_536
@@ -20,15 +20,15 @@ _KINDS = {
 }  # fmt: skip
 
 
-def span(whole: Bytes, value: Value) -> tuple[int, int] | None:
-    """Where in a file the elements of a value begin and end; None where it holds no array of its shape and type."""
+def span(whole: Bytes, value: RecordedValue) -> tuple[int, int] | None:
+    """Where a file's elements of a value begin and end; None if it holds no array of the value's shape and type."""
     try:
         return _span(whole, value)
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None
 
 
-def _span(whole: Bytes, value: Value) -> tuple[int, int] | None:
+def _span(whole: Bytes, value: RecordedValue) -> tuple[int, int] | None:
     head = bytes(whole[:12])
     if len(head) < 12 or head[:6] != _MAGIC or head[6] not in (1, 2, 3):
         return None

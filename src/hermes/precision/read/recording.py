@@ -1,4 +1,4 @@
-"""Reads recordings of Hermes, also those whose process was killed; what is damaged is left out and said."""
+"""Reads recordings of Hermes, also of killed processes; damaged parts are left out and noted."""
 
 from __future__ import annotations
 
@@ -17,33 +17,41 @@ from hermes.base.errors import Diagnostic, InputError
 from hermes.base.limits import INDEX_BYTES
 from hermes.base.message import Message
 from hermes.inside.record.layout import DATA_START, DTYPES, FORMAT, INDEX, STATISTICS
-from hermes.precision import notes
-from hermes.precision.model import Frame, Op, Place, Run, Step, Value, View
-from hermes.store.files import refuse_hollow
+from hermes.precision import recording_notes
+from hermes.precision.recorded_step import (
+    ElementsPlace,
+    Frame,
+    OperatorCall,
+    RecordedStep,
+    RecordedValue,
+    Recording,
+    ValueView,
+)
+from hermes.store.input_files import refuse_hollow
 
 _RANK = re.compile(r"rank(\d{1,6})")
 _PART = re.compile(r"step\d{1,12}\.\d{3,9}\.safetensors")
 _SHARED = re.compile(rb'\n\{\s*"(?:format|module|stack|step)"')
-"""Lines that are known by their first key, and belong to more than one step or begin one, after the end of another."""
+"""Lines, recognised by their first key, that belong to several steps, or that begin a step after another's end."""
 _LONGEST_LINE = 64 << 20
 _AT_ONCE = 4 << 20
-"""Bytes of lines that are taken apart together."""
+"""The bytes of lines that are parsed together."""
 _MOST_VALUES = 20_000_000
 _LARGEST = 1 << 50
 _TEXT = 400
 _NUMBERS = frozenset([int])
 _OBJECTS = {dict}
 _new = tuple.__new__
-"""Makes what is made by the hundred thousand in half of the time that naming its fields takes."""
+"""Makes tuples, by the hundred thousand, in half the time of a constructor with named fields."""
 
 
 def is_recording(path: Path) -> bool:
-    """Whether this is the folder of a recording, or of one rank of it."""
+    """Whether a folder is a recording, or one rank of a recording."""
     return (path / INDEX).is_file() or any(path.glob(f"rank*/{INDEX}"))
 
 
-def read(path: Path) -> Run:
-    """The recording; raises `InputError` where nothing in it can be read."""
+def read(path: Path) -> Recording:
+    """The recording in a folder; raises `InputError` if no part can be read."""
     diagnostics: list[Diagnostic] = []
     folders = [path] if (path / INDEX).is_file() else sorted(path.glob("rank*"), key=_rank_of)
     ranks = {}
@@ -57,11 +65,11 @@ def read(path: Path) -> Run:
         refused = next((one for one in diagnostics if one.hint), None)
         if refused:
             raise InputError(refused.message, where=refused.where, lost=refused.lost, hint=refused.hint)
-        raise InputError(notes.NO_RANK, where=str(path), hint=notes.SEE_RECORD)
+        raise InputError(recording_notes.NO_RANK, where=str(path), hint=recording_notes.SEE_RECORD)
     head = next(iter(ranks.values())).head
     options = head.get("options")
     options = options if isinstance(options, dict) else {}
-    return Run(
+    return Recording(
         path=path, kind="hermes", framework=_text(head.get("framework")), what=_text(options.get("what")),
         level=_text(options.get("level")), steps=steps, loader=_Loader(ranks), diagnostics=diagnostics,
     )  # fmt: skip
@@ -71,18 +79,18 @@ class _Loader:
     def __init__(self, ranks: dict[int, Index]) -> None:
         self._ranks = ranks
 
-    def load(self, rank: int, step: int) -> Step:
-        """One step of one rank."""
+    def load(self, rank: int, step: int) -> RecordedStep:
+        """The step of one rank."""
         return self._ranks[rank].load(step)
 
     def largest(self) -> int:
-        """Bytes of the index that the largest step takes."""
+        """The bytes of index that the largest step takes."""
         spans = [spans for index in self._ranks.values() for spans in index.spans.values()]
         return max((sum(end - begin for begin, end in one) for one in spans), default=0)
 
 
 class Index:
-    """The index of one rank: where its steps begin, and the modules and stacks that they share."""
+    """The index of one rank: where its steps begin, and the modules and stacks that its steps share."""
 
     def __init__(self, folder: Path, diagnostics: list[Diagnostic]) -> None:
         self._folder = folder
@@ -92,7 +100,7 @@ class Index:
         self.modules: dict[int, str] = {}
         self.stacks: dict[int, tuple[Frame, ...]] = {}
         self.spans: dict[int, list[tuple[int, int]]] = {}
-        """Steps with the bytes of the file that hold their lines: nothing of them is read before it is asked for."""
+        """For each step, the byte ranges of its lines in the file, which are read only on request."""
         self._damaged = 0
         self._scan()
 
@@ -103,10 +111,10 @@ class Index:
             end = text.find(b"\n", start)
             line = _line(text[start : end if end >= 0 else len(text)])
             if line is None:
-                continue  # `load` counts what is damaged
+                continue  # `load` counts damaged lines
             if "format" in line:
                 if line["format"] != FORMAT:
-                    self._say(notes.other_format(name=_text(line["format"])), notes.THIS_RANK)
+                    self._say(recording_notes.other_format(name=_text(line["format"])), recording_notes.THIS_RANK)
                     return
                 self.head = line
                 self.rank = _int(line.get("rank"), self.rank, 0, 1 << 20)
@@ -119,10 +127,10 @@ class Index:
         for (step, begin), (_, end) in itertools.pairwise([*begins, (-1, len(text))]):
             self.spans.setdefault(step, []).append((begin, end))
         if not self.head and (self.spans or self.modules):
-            self._say(notes.NO_HEAD, notes.THIS_RANK)
+            self._say(recording_notes.NO_HEAD, recording_notes.THIS_RANK)
 
     def _text(self) -> bytes:
-        """The whole index; nothing of one that asks for more memory than a recording does."""
+        """The whole index; empty if it would take more memory than a recording does."""
         path = self._folder / INDEX
         try:
             refuse_hollow(path)
@@ -130,7 +138,7 @@ class Index:
                 raise INDEX_BYTES.exceeded(f"the index is {path.stat().st_size:,} bytes long", where=str(path))
         except InputError as large:
             told = Diagnostic(
-                level="degraded", message=large.what, where=large.where, lost=notes.THIS_RANK, hint=large.hint
+                level="degraded", message=large.what, where=large.where, lost=recording_notes.THIS_RANK, hint=large.hint
             )
             self._diagnostics.append(told)
             return b""
@@ -146,7 +154,7 @@ class Index:
                     text = file.read(min(_AT_ONCE, left))
                     text += file.readline(left - len(text))
                     if not text:
-                        break  # somebody cut it off just now
+                        break  # the file was cut off just now
                     whole = _all_at_once(text)
                     if whole is None:
                         found = [_line(raw) for raw in filter(bytes.strip, text.split(b"\n"))]
@@ -155,15 +163,15 @@ class Index:
                     yield from whole
         if damaged:
             self._damaged += damaged
-            self._say(notes.damaged_lines(n=damaged), notes.THEIR_CONTENT)
+            self._say(recording_notes.damaged_lines(n=damaged), recording_notes.THEIR_CONTENT)
 
-    def load(self, step: int) -> Step:
-        """One step, as far as it can be read."""
+    def load(self, step: int) -> RecordedStep:
+        """A step, as far as it can be read."""
         self._damaged = 0
         lines = self._lines(step)
         head = next(lines, {})
-        values: list[Value] = []
-        ops: list[Op] = []
+        values: list[RecordedValue] = []
+        ops: list[OperatorCall] = []
         ends: dict[int, int] = {}
         complete, dropped, wrong = False, 0, 0
         for line in lines:
@@ -184,7 +192,7 @@ class Index:
         if ends:
             values, ops = _by_end(values, ops, ends)
         self._tell(step, wrong, dropped, complete=complete)
-        return Step(
+        return RecordedStep(
             rank=self.rank, step=step, rng=_text(head.get("rng")), ops=tuple(ops), values=tuple(values),
             complete=complete, dropped=dropped, damaged=wrong + self._damaged, whole=self._whole(),
         )  # fmt: skip
@@ -195,13 +203,13 @@ class Index:
 
     def _tell(self, step: int, wrong: int, dropped: int, *, complete: bool) -> None:
         if wrong:
-            self._say(notes.damaged_entries(n=wrong, step=step), notes.THEIR_CONTENT)
+            self._say(recording_notes.damaged_entries(n=wrong, step=step), recording_notes.THEIR_CONTENT)
         if not complete:
-            self._say(notes.no_end(step=step), notes.REST_OF_STEP)
+            self._say(recording_notes.no_end(step=step), recording_notes.REST_OF_STEP)
         if dropped:
-            self._say(notes.over_limit(n=dropped, step=step), notes.EXACT_ELEMENTS)
+            self._say(recording_notes.over_limit(n=dropped, step=step), recording_notes.EXACT_ELEMENTS)
 
-    def _value(self, line: dict[str, Any], number: int) -> Value:
+    def _value(self, line: dict[str, Any], number: int) -> RecordedValue:
         get = line.get
         dtype = line["dtype"]
         if line["value"] != number or type(dtype) is not str:
@@ -212,17 +220,19 @@ class Index:
         by = by if type(by) is int and by >= 0 else None
         name, role = _text(name) if name else "", _text(role) if role else ""
         if stats is not None and len(line) == 5 + more and "device" in line:
-            # Nine of ten are no more than this.
-            return _new(Value, (number, dtype[:_TEXT], shape, _stats(stats), "", None, by, None, name, role, (), 0))
+            # Nine of ten entries take only this path.
+            return _new(
+                RecordedValue, (number, dtype[:_TEXT], shape, _stats(stats), "", None, by, None, name, role, (), 0)
+            )
         view = get("view")
-        return Value(
+        return RecordedValue(
             number, _text(dtype), shape, _stats(stats) if stats is not None else None, _text(get("print")),
             self._place(line, dtype, shape), by,
-            View(_index(view[0], number), tuple(_ints(view[1])), _int(view[2], 0)) if view else None,
+            ValueView(_index(view[0], number), tuple(_ints(view[1])), _int(view[2], 0)) if view else None,
             name, role, tuple(_ints(get("stride", ()))), _int(get("offset"), 0),
         )  # fmt: skip
 
-    def _place(self, line: dict[str, Any], dtype: str, shape: tuple[int, ...]) -> Place | None:
+    def _place(self, line: dict[str, Any], dtype: str, shape: tuple[int, ...]) -> ElementsPlace | None:
         data = line.get("data")
         if data is None:
             return None
@@ -235,9 +245,9 @@ class Index:
         begin, end = _int(begin, -1, 0), _int(end, -1, 0)
         if end - begin != kept * DTYPES[dtype][1]:
             raise ValueError("not as many bytes as its shape says")
-        return Place(self._folder / part, begin + DATA_START, end + DATA_START, sample)
+        return ElementsPlace(self._folder / part, begin + DATA_START, end + DATA_START, sample)
 
-    def _op(self, line: dict[str, Any], number: int, values: int) -> Op:
+    def _op(self, line: dict[str, Any], number: int, values: int) -> OperatorCall:
         get = line.get
         inputs, outputs = tuple(line["in"]), tuple(line["out"])
         for one in inputs + outputs:
@@ -245,7 +255,7 @@ class Index:
                 raise ValueError("a value that is not there")
         module = get("module")
         path = self.modules.get(module, "") if module is not None else ""
-        return _new(Op, (
+        return _new(OperatorCall, (
             _text(line["op"]), number, _text(line["phase"]), path, self.stacks.get(get("stack", -1), ()), inputs,
             outputs, get("args"), _maybe(get("for")), get("random"),
             _text(get("parameter")) if "parameter" in line else "",
@@ -255,8 +265,10 @@ class Index:
         self._diagnostics.append(Diagnostic(level="degraded", message=what, where=str(self._folder / INDEX), lost=lost))
 
 
-def _by_end(values: list[Value], ops: list[Op], ends: dict[int, int]) -> tuple[list[Value], list[Op]]:
-    """In the order of the results: a module comes behind what runs in it, and is not to blame for that."""
+def _by_end(
+    values: list[RecordedValue], ops: list[OperatorCall], ends: dict[int, int]
+) -> tuple[list[RecordedValue], list[OperatorCall]]:
+    """Values and operators in the order of results: a module comes after its operators, and is not blamed for them."""
     order = sorted(range(len(ops)), key=lambda at: (ends[at] - 0.5, -at) if at in ends else (at, 0))
     place = {before: now for now, before in enumerate(order)}
     moved = [
@@ -267,12 +279,12 @@ def _by_end(values: list[Value], ops: list[Op], ends: dict[int, int]) -> tuple[l
     return [one if one.by is None else one._replace(by=place.get(one.by)) for one in values], moved
 
 
-def _stand_in(line: dict[str, Any], values: list[Value], ops: list[Op]) -> None:
-    """Something unknown in the place of what makes no sense: the numbers of those after it must stay."""
+def _stand_in(line: dict[str, Any], values: list[RecordedValue], ops: list[OperatorCall]) -> None:
+    """Add a placeholder for an invalid entry, so that later entries keep their numbers."""
     if "value" in line:
-        values.append(Value(len(values), "unknown", ()))
+        values.append(RecordedValue(len(values), "unknown", ()))
     elif "op" in line:
-        ops.append(Op("unknown", len(ops), "", "", (), (), (), None))
+        ops.append(OperatorCall("unknown", len(ops), "", "", (), (), (), None))
 
 
 def _line(raw: bytes) -> dict[str, Any] | None:
@@ -284,7 +296,7 @@ def _line(raw: bytes) -> dict[str, Any] | None:
 
 
 def _all_at_once(text: bytes) -> list[dict[str, Any]] | None:
-    """All lines in one go, which is faster; None where one of them is damaged, or names a file in no known letters."""
+    """All lines parsed at once, which is faster; None if a line is damaged or has an unknown encoding."""
     try:
         found = orjson.loads(b"[" + text.rstrip(b"\n").replace(b"\n", b",") + b"]")
     except ValueError:
@@ -296,9 +308,9 @@ def _stats(row: list[Any]) -> tuple[float, ...]:
     if len(row) != len(STATISTICS):
         raise ValueError("another number of statistics")
     try:
-        sum(row)  # whole numbers may stay what they are
+        sum(row)  # whole numbers stay whole
     except TypeError:
-        return tuple(map(float, row))  # some are the text nan or inf
+        return tuple(map(float, row))  # some numbers are the text nan or inf
     return tuple(row)
 
 

@@ -1,4 +1,4 @@
-"""The elements of values, mapped from where they lie; nothing is copied until it is looked at."""
+"""Maps the elements of recorded tensors from their files; nothing is copied until it is read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hermes.precision.model import WHERE_THE_FILE_SAYS, Place, Step, Value
 from hermes.precision.read import npyfile, torchfile
+from hermes.precision.recorded_step import WHERE_THE_FILE_SAYS, ElementsPlace, RecordedStep, RecordedValue
 
 Array = npt.NDArray[np.generic]
 _NUMPY = {
@@ -22,19 +22,19 @@ _NUMPY = {
 }  # fmt: skip
 _LARGEST_BASE = 1 << 33
 _LARGEST_SMALL_VIEW, _MOST_TIMES = 1 << 26, 64
-"""Elements of a view at least, and times those of its base: a view may show one element any number of times."""
+"""The least size of a view's limit in elements, and the limit as a multiple of its base: views may repeat elements."""
 
 
 class Files:
-    """Maps files once. A file that is shorter than the index says yields nothing for what it lacks."""
+    """Maps each file once. A file shorter than its index says yields no elements for the missing part."""
 
     def __init__(self) -> None:
         self._maps: dict[Path, memoryview | None] = {}
         self.unread: set[Path] = set()
         """Files that should hold one tensor and do not: missing, damaged, or more than a plain tensor."""
 
-    def raw(self, place: Place) -> memoryview | None:
-        """The bytes at a place; None where the file does not have them."""
+    def raw(self, place: ElementsPlace) -> memoryview | None:
+        """The bytes at a place; None if the file does not have them."""
         if place.path not in self._maps:
             self._maps[place.path] = _mapped(place.path)
         whole = self._maps[place.path]
@@ -42,15 +42,15 @@ class Files:
             return None
         return whole[place.begin : place.end]
 
-    def bits(self, value: Value) -> Array | None:
-        """The elements in the order of the tensor, bfloat16 and float8 as the integers that hold their bits."""
+    def bits(self, value: RecordedValue) -> Array | None:
+        """The elements in the order of the tensor; bfloat16 and float8 as integers with the same bits."""
         if value.data is None or value.dtype not in _NUMPY:
             return None
         raw = self._told(value, value.data.path) if value.data.end == WHERE_THE_FILE_SAYS else self.raw(value.data)
         return None if raw is None else np.frombuffer(raw, dtype=_NUMPY[value.dtype])
 
-    def _told(self, value: Value, path: Path) -> memoryview | None:
-        """The elements in a file that says itself where; such files are many, and each is looked at about once."""
+    def _told(self, value: RecordedValue, path: Path) -> memoryview | None:
+        """The elements in a file that gives their position itself; such files are many, and each is read about once."""
         whole = _content(path)
         reader = npyfile if path.suffix == ".npy" else torchfile
         span = None if whole is None else reader.span(whole, value)
@@ -59,8 +59,8 @@ class Files:
             return None
         return memoryview(whole)[span[0] : span[1]]
 
-    def not_finite(self, step: Step, number: int) -> tuple[float, float]:
-        """How many elements of a value are NaN, and how many infinite; 0 where that was not recorded."""
+    def not_finite(self, step: RecordedStep, number: int) -> tuple[float, float]:
+        """The number of NaN and of infinite elements of a value; 0 if not recorded."""
         value = step.values[number]
         depth = 0
         while value.view is not None and value.stats is None and depth < 64:
@@ -73,8 +73,8 @@ class Files:
         elements = numbers(*found)
         return float(np.isnan(elements).sum()), float(np.isinf(elements).sum())
 
-    def flat(self, step: Step, number: int) -> tuple[Array, str] | None:
-        """The elements of a value in its order, as `bits`, with its dtype; those of a view come from its base."""
+    def flat(self, step: RecordedStep, number: int) -> tuple[Array, str] | None:
+        """The elements of a value in its order, as by `bits`, with its dtype; those of a view come from its base."""
         value = step.values[number]
         if value.view is None:
             found = self.bits(value)
@@ -93,7 +93,7 @@ class Files:
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAPPED_FROM = 4 << 20
-"""Bytes from which a file is mapped: to copy a small one costs less than to have its pages mapped one by one."""
+"""The bytes from which a file is mapped: copying a smaller file costs less than mapping its pages."""
 
 
 def _mapped(path: Path) -> memoryview | None:
@@ -110,7 +110,7 @@ def _mapped(path: Path) -> memoryview | None:
 
 
 def _content(path: Path) -> bytes | memoryview | None:
-    """All bytes of a file: copied where they are few."""
+    """All bytes of a file: copied if they are few."""
     try:
         file = os.open(path, _FLAGS)
     except OSError:
@@ -124,8 +124,8 @@ def _content(path: Path) -> bytes | memoryview | None:
         os.close(file)
 
 
-def _as_stored(flat: Array, base: Value) -> Array | None:
-    """The memory of a tensor from its first element on, rebuilt from its elements and its strides."""
+def _as_stored(flat: Array, base: RecordedValue) -> Array | None:
+    """The memory of a tensor from its first element on, rebuilt from the tensor's elements and strides."""
     if not base.strides or len(base.strides) != len(base.shape):
         return flat
     dense = _dense(base.shape)
@@ -140,7 +140,7 @@ def _as_stored(flat: Array, base: Value) -> Array | None:
     return memory
 
 
-def _shown(memory: Array, value: Value, base: Value) -> Array | None:
+def _shown(memory: Array, value: RecordedValue, base: RecordedValue) -> Array | None:
     assert value.view is not None
     offset, strides = value.view.offset - base.offset, value.view.strides
     if len(strides) != len(value.shape) or min(strides, default=0) < 0 or offset < 0 or not value.count:
@@ -160,7 +160,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def numbers(bits: Array, dtype: str) -> npt.NDArray[np.float64]:
-    """Elements as float64; complex ones as twice as many."""
+    """Elements as float64; each complex element as two numbers."""
     if dtype == "bfloat16":
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     if dtype == "float8_e4m3fn":

@@ -1,8 +1,8 @@
 """Finds the elements of one tensor in a `.pt` file of torch without unpickling it.
 
-A file that `torch.save` wrote of one tensor is a zip, uncompressed, with a pickle that calls one known function with
-known arguments. The pickle's opcodes are listed, never run: what does not read like such a call, or whose elements lie
-in another order than the tensor's, is left out.
+A file that `torch.save` wrote of one tensor is an uncompressed zip with a pickle that calls one known function with
+known arguments. The pickle's opcodes are listed, never run. A file is left out if its opcodes are no such call, or if
+its elements lie in another order than the tensor's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import pickletools
 import struct
 
-from hermes.precision.model import Value
+from hermes.precision.recorded_step import RecordedValue
 
 _STORAGE = {
     "FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
@@ -32,15 +32,15 @@ _MOST_MEMBERS = 64
 Bytes = bytes | memoryview
 
 
-def span(whole: Bytes, value: Value) -> tuple[int, int] | None:
-    """Where in a file the elements of a value begin and end; None where it is not one plain tensor of its shape."""
+def span(whole: Bytes, value: RecordedValue) -> tuple[int, int] | None:
+    """Where a file's elements of a value begin and end; None if the file is not one plain tensor of its shape."""
     try:
         return _span(whole, value)
     except (ValueError, IndexError, KeyError, struct.error):
         return None
 
 
-def _span(whole: Bytes, value: Value) -> tuple[int, int] | None:
+def _span(whole: Bytes, value: RecordedValue) -> tuple[int, int] | None:
     if len(whole) > _LARGEST_FILE:
         return None
     members = _members(whole)
@@ -65,8 +65,8 @@ def _span(whole: Bytes, value: Value) -> tuple[int, int] | None:
 
 
 def _members(whole: Bytes) -> dict[str, tuple[int, int]]:
-    """Where the header of each uncompressed member of a zip lies, and its bytes."""
-    # The directory of one tensor is short; a comment may stand behind it.
+    """The position of each uncompressed zip member's header, and its number of bytes."""
+    # The directory of one tensor is short; a comment may follow it.
     for length in (1 << 11, 1 << 16):
         tail = bytes(whole[-length:])
         place = tail.rfind(b"PK\x05\x06")
@@ -92,7 +92,7 @@ def _members(whole: Bytes) -> dict[str, tuple[int, int]]:
 
 
 def _start(whole: Bytes, header: int) -> int:
-    """Where the bytes of a member begin: behind its own header, whose length only it knows."""
+    """The position of a member's bytes, which follow its own header of variable length."""
     head = bytes(whole[header : header + 30])
     if len(head) != 30 or head[:4] != b"PK\x03\x04":
         raise ValueError("no member where the directory says")
@@ -101,9 +101,9 @@ def _start(whole: Bytes, header: int) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def _tensor(pickled: bytes) -> tuple[str, str, int, tuple[int, ...], bool] | None:
-    """dtype, key of the storage, offset, shape and whether its elements lie in their order without gaps.
+    """The dtype, storage key, offset and shape of a tensor, and whether its elements are contiguous.
 
-    None where this is not one plain tensor.
+    The result is None if the pickle is not one plain tensor.
     """
     names: list[str] = []
     words: list[object] = []

@@ -1,1 +1,1 @@
-"""From findings to actions: what they claim of the step, which known cause fits, what to do first, what to measure."""
+"""Advice: ranks findings, matches known cases, orders actions, and plans the next capture."""

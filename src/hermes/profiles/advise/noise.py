@@ -7,21 +7,21 @@ from dataclasses import replace
 from statistics import median
 
 from hermes.model.limit import Limit
-from hermes.model.measures import StepSplit
 from hermes.model.path_measures import StepPath
 from hermes.model.plan import MEDIAN, NoiseFloor
+from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
 
 LEAST = Limit(value=0.005, unit="of step", source="docs/evidence/noise.md")
-"""No finding counts that could not give this much, however even the steps are."""
+"""The least gain that counts, as a share of the step, however even the steps are."""
 _SIGMA = 1.4826
-"""Median absolute deviation of a normal distribution to its standard deviation."""
+"""Factor from a median absolute deviation to the standard deviation of a normal distribution."""
 _STEPS, _RANKS = 3, 3
-"""Fewer have no spread to speak of."""
+"""The fewest steps, and the fewest ranks, whose spread is computed."""
 
 
 def noise_floor(splits: Sequence[StepSplit], paths: Sequence[StepPath]) -> NoiseFloor:
-    """The floor of a capture; zero where no step was measured."""
+    """The noise floor of a capture; zero if no step was measured."""
     step_ns = JobSteps(splits).length_ns
     spread, of, single, steps = _spread(splits)
     unexplained = sum(part.ns for part in paths[0].parts if part.component == "unexplained") if paths else None
@@ -38,8 +38,18 @@ def noise_floor(splits: Sequence[StepSplit], paths: Sequence[StepPath]) -> Noise
     )
 
 
+def noise_floor_of_step(floor: NoiseFloor, step_ns: int, *, marked: bool) -> NoiseFloor:
+    """The noise floor for a step of at least `step_ns`: a device's window begins later than the tree's.
+
+    Without step marks the step is the whole capture, and the floor is a share of the capture.
+    """
+    step_ns = max(floor.step_ns, step_ns)
+    least = floor.least_ns if marked else round(LEAST.value * step_ns)
+    return replace(floor, ns=max(floor.ns, least), step_ns=step_ns, least_ns=least)
+
+
 def without_profiler(floor: NoiseFloor, spread_ns: int, steps: int) -> NoiseFloor:
-    """The floor by the median absolute deviation of so many steps that no profiler disturbed, or that it captured."""
+    """The noise floor from the median absolute deviation `spread_ns` of `steps` steps, captured or earlier."""
     single = _SIGMA * spread_ns
     spread = round(single * MEDIAN / max(1, steps) ** 0.5)
     return replace(

@@ -1,27 +1,27 @@
-"""What limits each operator and what could make it faster, from its cost, its roof and the counters of its kernels."""
+"""Finds what limits each operator and how to speed it up, from its cost, roofline and kernel counters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from hermes.knowledge.chips import CHIPS, Chip
+from hermes.knowledge.identify_chip import CHIPS, Chip
 from hermes.knowledge.operators import LAYOUT, MATRIX
-from hermes.knowledge.vendors import traits
-from hermes.model.compute_measures import OTHERS, Compute, OperatorCost
+from hermes.knowledge.vendor_traits import traits
+from hermes.model.compute_measures import OTHERS, OperatorCost
 from hermes.model.operator_work import Lever, OperatorWork
 
 _WIDE = ("fp32", "hf32", "tf32", "fp64")
-"""Precisions of products for which chips have a faster one."""
+"""Precisions of matrix products for which chips have a faster precision."""
 _NARROW = ("bf16", "fp16")
 
 Alone = Mapping[tuple[str, str, str], int]
-"""Median nanoseconds of operators that were run by themselves, by operator, shapes and types."""
+"""Median ns of operators that were run alone, by operator, shapes and types."""
 
 
-def work_list(compute: Compute, alone: Alone | None = None) -> tuple[OperatorWork, ...]:
-    """The operators of a report, those first whose best lever can win most; then the others, the longest first."""
-    found = [_work(cost) for cost in compute.operators if not cost.operator.startswith(OTHERS)]
+def work_list(operators: Iterable[OperatorCost], alone: Alone | None = None) -> tuple[OperatorWork, ...]:
+    """The operators with their levers: largest possible saving first, then those without a saving, longest first."""
+    found = [_work(cost) for cost in operators if not cost.operator.startswith(OTHERS)]
     measured = [
         replace(one, alone_ns=(alone or {}).get((one.cost.operator, one.cost.shapes, one.cost.dtypes))) for one in found
     ]
@@ -88,7 +88,7 @@ def _levers(cost: OperatorCost, chip: Chip | None) -> Iterator[Lever]:
 
 
 def _in_a_narrow_type(cost: OperatorCost, chip: Chip | None) -> Lever | None:
-    """What a product wins at most in a type of half the width: down to its roof there."""
+    """The lever of a matrix product in a type of half the width: its gain is at most the time above the roof."""
     if (
         chip is None
         or cost.kind not in MATRIX

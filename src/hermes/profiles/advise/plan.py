@@ -1,4 +1,4 @@
-"""What to do, in which order: findings with their cases and replayed gains as actions, and what to measure next."""
+"""Builds the plan: turns findings with their cases and replayed gains into ordered actions."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from dataclasses import replace
 from hermes.base.message import Text
 from hermes.base.say import say
 from hermes.knowledge.cases import Case
-from hermes.model.fault import Fault
-from hermes.model.finding import Action, Loss
+from hermes.model.finding import Action, Key, Loss
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
-from hermes.profiles.advise.fitting import Fit, effort
-from hermes.profiles.advise.ranges import Known, ranged, with_ranges
-from hermes.profiles.advise.ranking import Ranking, Replay, awaited
-from hermes.profiles.advise.room import TOGETHER
-from hermes.profiles.tree.spread import spread_of
+from hermes.profiles.advise import messages
+from hermes.profiles.advise.gain_bound import TOGETHER
+from hermes.profiles.advise.gain_ranges import CostCertainty, ranged, with_ranges
+from hermes.profiles.advise.matching_cases import MatchingCase, effort
+from hermes.profiles.advise.rank_findings import Ranking, Replay, awaited
+from hermes.profiles.tree.gain_spread import spread_of
 
 _OTHERS = 3
-_SAID_BY_THE_TREE = (Fault.STARVED_DEVICE, Fault.UNRECORDED_HOST_TIME)
-"""What is idle and what was not recorded are leaves: to look there is no cure, and a recording gives nothing."""
 
 
 def plan(
     ranking: Ranking,
-    fits: Iterable[Sequence[Fit]],
+    fits: Iterable[Sequence[MatchingCase]],
     replay: Replay,
     captures: Sequence[Capture],
     steps: int,
@@ -34,14 +32,13 @@ def plan(
     floor = ranking.floor
     step_ns = max(ranking.unprofiled.step_ns if ranking.unprofiled else floor.step_ns, 1)
     made = [
-        _advice(finding, own, step_ns, captures)
-        for finding, own in zip(ranking.problems, fits, strict=True) if finding.fault not in _SAID_BY_THE_TREE
+        _advice(finding, own, step_ns, captures) for finding, own in zip(ranking.problems, fits, strict=True)
     ]  # fmt: skip
-    behind = {one.code: one.explained_by for one in ranking.problems}
-    claims = {one.code: one.claim for one in reversed(ranking.problems)}
+    behind = {one.key: one.causes for one in ranking.problems}
+    claims = {one.key: one.claim for one in reversed(ranking.problems)}
     ordered = _in_turn(_merged(made, replay, step_ns), claims, behind, replay)
-    costs = {one.code: one.cost_ns for one in ranking.findings}
-    actions = _notable([_in_range(one, costs, ranking.known, step_ns) for one in ordered], ranking)
+    answered = {one.key: one for one in ranking.findings}
+    actions = _notable([_in_range(one, answered, ranking.known, step_ns) for one in ordered], ranking)
     return Plan(
         floor=floor,
         actions=actions,
@@ -53,16 +50,18 @@ def plan(
 
 
 def _notable(actions: Sequence[Advice], ranking: Ranking) -> tuple[Advice, ...]:
-    """The actions without those of which next to nothing is left once others are done, or a replay was made."""
-    grave = {one.code for one in ranking.problems if one.endangers}
-    kept = [one for one in actions if one.gain.high_ns >= ranking.floor.least_ns or grave & {*one.codes}]
+    """The actions whose gain exceeds the noise floor, and the actions against a risk that ends the job."""
+    grave = {one.key for one in ranking.problems if one.endangers}
+    kept = [one for one in actions if one.gain.high_ns >= ranking.floor.least_ns or grave & {*one.answers}]
     return tuple(kept or actions[:1])
 
 
-def _in_range(one: Advice, costs: Mapping[str, int], known: Known, step_ns: int) -> Advice:
-    """An action with its gain as the range that such cures gave."""
-    gain = ranged(one.gain, one.specs, known.most_ns(sum(costs.get(code, 0) for code in one.codes), one.specs))
-    # The step without its profiler may be shorter than what was lost in the captured one.
+def _in_range(one: Advice, findings: Mapping[Key, Loss], known: CostCertainty, step_ns: int) -> Advice:
+    """An action with its gain as a range: how far such fixes were from their replayed gain."""
+    own = [findings[key] for key in one.answers if key in findings]
+    most = known.held_ns(known.most_ns(sum(each.cost_ns for each in own), one.specs), own)
+    gain = ranged(one.gain, one.specs, most)
+    # The step without its profiler may be shorter than the loss in the captured step.
     most = max(step_ns, one.gain.high_ns)
     gain = replace(gain, low_ns=min(gain.low_ns, most), high_ns=min(gain.high_ns, most))
     return replace(
@@ -70,8 +69,8 @@ def _in_range(one: Advice, costs: Mapping[str, int], known: Known, step_ns: int)
     )
 
 
-def _advice(finding: Loss, fits: Sequence[Fit], step_ns: int, captures: Sequence[Capture]) -> Advice:
-    """The action for a finding: its own, with the change of the case that fits best."""
+def _advice(finding: Loss, fits: Sequence[MatchingCase], step_ns: int, captures: Sequence[Capture]) -> Advice:
+    """The action for a finding: the finding's own action, with the change of the case that fits best."""
     best = (
         None if _describes(finding) else next((fit for fit in fits if _sure(fit) and _about(finding, fit.case)), None)
     )
@@ -80,7 +79,7 @@ def _advice(finding: Loss, fits: Sequence[Fit], step_ns: int, captures: Sequence
     more = [fit for fit in fits if fit is not best]
     return Advice(
         title=own.title,
-        codes=(finding.code,),
+        answers=(finding.key,),
         layer=finding.layer,
         fault=finding.fault,
         about=finding.about,
@@ -111,30 +110,33 @@ def _advice(finding: Loss, fits: Sequence[Fit], step_ns: int, captures: Sequence
     )
 
 
-def _sure(fit: Fit) -> bool:
-    """Whether a case may be offered as the change to make: more of its symptoms are known to hold than are open."""
+def _sure(fit: MatchingCase) -> bool:
+    """Whether a case may be offered as the change to make: more of its symptoms hold than are unknown."""
     return fit.held > fit.unknown and not fit.case.is_lead
 
 
 def _about(finding: Loss, case: Case) -> bool:
-    """Whether the change of a case is one that the finding asks for."""
+    """Whether the finding asks for the change of a case."""
     return any(_is_of(one, case) for one in finding.actions)
 
 
 def _is_of(action: Action, case: Case) -> bool:
-    """Whether an action names the case. Of a sentence: whether both name a call, a setting or a class."""
+    """Whether an action names the case.
+
+    For a sentence: whether action and case name the same call, setting or class.
+    """
     if isinstance(action.do, str):
         return bool(_words(case.after) & _words(f"{say(action.title)} {action.do}"))
     return case.id in action.cases
 
 
 def _describes(finding: Loss) -> bool:
-    """Whether no change of a case belongs to it: it says where time goes and not why, or all of the change itself."""
-    return awaited(finding) is not None or bool(finding.explained_by) or any(one.whole for one in finding.actions[:1])
+    """Whether no change of a case belongs to a finding: it names a place and no cause, or its action is complete."""
+    return awaited(finding) is not None or bool(finding.causes) or any(one.whole for one in finding.actions[:1])
 
 
 def _own(finding: Loss, case: Case | None) -> Action:
-    """The finding's action that names the case, of sentences the one with most of its words; the first without one."""
+    """The finding's action for a case: the action that names the case or shares most words with it; else the first."""
     if not finding.actions:
         return _LOOK
     if case is None:
@@ -158,17 +160,14 @@ _EVERYWHERE = frozenset({
     "where", "export", "unset", "tensor", "tensors", "batch", "train", "training", "functional", "import", "python",
     "this", "have", "their", "them", "they", "than", "more", "only", "other", "once", "last", "dtype", "size",
 })  # fmt: skip
-"""Words of any program and any advice: that two have them in common says nothing."""
+"""Words of any program and any advice: two texts that share these words need not be about the same change."""
 _LOOK = Action(
-    title="Look at this loss in the timeline",
-    do="hermes serve PATH, page Timeline.",
-    verify="The next capture no longer shows it.",
-    risk="none",
+    title=messages.LOOK, do=messages.LOOK_DO, verify=messages.LOOK_VERIFY, risk=messages.NO_RISK,
     source="the capture itself",
-)
+)  # fmt: skip
 
 
-def _effort(finding: Loss, best: Fit | None, captures: Sequence[Capture]) -> str:
+def _effort(finding: Loss, best: MatchingCase | None, captures: Sequence[Capture]) -> str:
     if best:
         return effort(best.case.before, best.case.after)
     if any(finding.code in capture.codes for capture in captures):
@@ -177,7 +176,7 @@ def _effort(finding: Loss, best: Fit | None, captures: Sequence[Capture]) -> str
 
 
 def _merged(made: Iterable[Advice], replay: Replay, step_ns: int) -> tuple[Advice, ...]:
-    """Actions that say the same as one: that of the first finding, with what they give together."""
+    """Merge actions that say the same into the action of the first finding, with the gain that they give together."""
     found: dict[tuple[Text, Text], Advice] = {}
     for one in made:
         key: tuple[Text, Text] = ("", one.case) if one.case else (one.title, one.do)
@@ -193,7 +192,7 @@ def _joined(first: Advice, second: Advice, replay: Replay, step_ns: int) -> Advi
     high = max(low, first.gain.high_ns, second.gain.high_ns)
     return replace(
         first,
-        codes=tuple(dict.fromkeys((*first.codes, *second.codes))),
+        answers=tuple(dict.fromkeys((*first.answers, *second.answers))),
         ranks=tuple(sorted({*first.ranks, *second.ranks})),
         blames=tuple(dict.fromkeys((*first.blames, *second.blames))),
         lines=tuple(dict.fromkeys((*first.lines, *second.lines))),
@@ -205,23 +204,23 @@ def _joined(first: Advice, second: Advice, replay: Replay, step_ns: int) -> Advi
 
 
 def _in_turn(
-    actions: Sequence[Advice], claims: Mapping[str, float], behind: Mapping[str, Sequence[str]], replay: Replay
+    actions: Sequence[Advice], claims: Mapping[Key, float], behind: Mapping[Key, Sequence[Key]], replay: Replay
 ) -> tuple[Advice, ...]:
-    """The actions by leaf; of one leaf each adds most to those before it, with what it adds.
+    """The actions in the order to take them, by leaf; within a leaf the action that adds most comes first.
 
-    `claims` are the parts of the steps that findings stand for, by code. A place to look stands `behind` the first of
-    the causes that explain it.
+    `claims` are the shares of the step that findings stand for, by key. In `behind`, a finding that only names a place
+    comes after the first of the causes that explain it.
     """
     left, done = list(actions), list[Advice]()
-    # What is no action of its own holds none back.
-    planned = {code for one in actions for code in one.codes}
-    behind = {code: [cause for cause in causes if cause in planned] for code, causes in behind.items()}
+    # A cause that is no action of its own delays no other action.
+    planned = {key for one in actions for key in one.answers}
+    behind = {key: [cause for cause in causes if cause in planned] for key, causes in behind.items()}
     before: tuple[str, ...] = ()
     reached = 0
     while left and len(done) < TOGETHER:
         gains = [_beyond(one, before, reached, replay) for one in left]
         wanted = [
-            (_may(one, left, behind), max(claims.get(code, 0.0) for code in one.codes), _expected(one, gain))
+            (_may(one, left, behind), max(claims.get(key, 0.0) for key in one.answers), _expected(one, gain))
             for one, gain in zip(left, gains, strict=True)
         ]
         best = max(range(len(left)), key=lambda at: (wanted[at], -at))
@@ -233,16 +232,16 @@ def _in_turn(
     return (*done, *left)
 
 
-def _may(one: Advice, left: Sequence[Advice], behind: Mapping[str, Sequence[str]]) -> bool:
-    """Whether an action may come next: all that explains it is not still to come."""
-    # Several findings may be one action: it does not wait for itself.
-    causes = {cause for code in one.codes for cause in behind.get(code, ())} - {*one.codes}
-    waiting = {code for other in left for code in other.codes}
+def _may(one: Advice, left: Sequence[Advice], behind: Mapping[Key, Sequence[Key]]) -> bool:
+    """Whether an action may come next: not all causes that explain it are still to come."""
+    # Several findings may be one action: the action does not wait for itself.
+    causes = {cause for key in one.answers for cause in behind.get(key, ())} - {*one.answers}
+    waiting = {key for other in left for key in other.answers}
     return not causes or not causes <= waiting
 
 
 def _beyond(one: Advice, before: tuple[str, ...], reached: int, replay: Replay) -> int | None:
-    """What an action adds to others, never more than it claims by itself: the others may lay bare what hid it."""
+    """What an action adds to earlier actions, in ns. At most its own gain: earlier actions may expose what hid it."""
     together = replay((*before, *one.specs)) if one.specs else None
     if together is None:
         return None
@@ -250,7 +249,7 @@ def _beyond(one: Advice, before: tuple[str, ...], reached: int, replay: Replay) 
 
 
 def _expected(one: Advice, gained: int | None) -> float:
-    """What an action is expected to add where it stands; half of a bound where it was not replayed."""
+    """The gain in ns that an action is expected to add at its place; half of a bound if it was not replayed."""
     trusted = gained is not None and one.gain.replayed
     expected = gained if trusted and gained is not None else one.gain.expected_ns
     return expected * spread_of(one.specs).median * one.confidence
@@ -259,7 +258,7 @@ def _expected(one: Advice, gained: int | None) -> float:
 def _combined(
     actions: Sequence[Advice], replay: Replay, floor: NoiseFloor, steps: int, step_ns: int
 ) -> Combined | None:
-    """What the first actions give together, as the range of such cures: never more than all of them one by one."""
+    """What the first actions give together, as a range of such fixes, and at most the sum of their gains."""
     first = [one for one in actions[:TOGETHER] if one.specs]
     specs = tuple(dict.fromkeys(spec for one in first for spec in one.specs))
     together = replay(specs) if first else None
@@ -275,13 +274,13 @@ def _combined(
         step_ns=step_ns,
         share=low / step_ns,
         steps=steps,
-        # One step stands for all only where they are alike.
+        # One step stands for all steps only if the steps are alike.
         over_steps_ns=min(together.low_ns, high) * steps if _alike(floor, steps) else None,
     )
 
 
 _ALIKE = 0.1
-"""Steps that spread by less than this share of the median step are taken to be alike: docs/evidence/noise.md."""
+"""The spread, as a share of the median step, below which steps count as alike: docs/evidence/noise.md."""
 
 
 def _alike(floor: NoiseFloor, steps: int) -> bool:

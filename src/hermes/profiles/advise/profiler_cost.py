@@ -1,7 +1,7 @@
-"""What a profiler adds to a step: all corrections for it, as a range, for jobs that compute on the processor.
+"""Corrects gains for the profiler's own cost, as a range, on jobs that compute on the CPU.
 
-A profiler lengthens the host's calls, and nobody records which by how much. What a capture shows of a cause is the most
-that it costs; the least is what is left when the profiler lengthened all of the step alike.
+A profiler lengthens the host's calls, and nobody records which calls by how much. A cause costs at most what the
+capture shows. A cause costs at least what remains if the profiler lengthened all parts of the step by the same factor.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 from hermes.model.finding import Gain
 from hermes.model.host_measures import Before
 from hermes.model.limit import Limit
-from hermes.model.measures import StepSplit
 from hermes.model.plan import Unprofiled
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules.gain_messages import without_profiler
 
 MOST_NS = Limit(
@@ -32,10 +32,11 @@ UNLIKE = Limit(
 
 
 def unprofiled_gain(step: Unprofiled, gain: Gain) -> Gain:
-    """The gain in such a step: from what shrinks as the whole step does, to all that the capture shows.
+    """The gain in a step without the profiler: from the gain shrunk as the step, to the captured gain.
 
-    What else the capture shows is not longer by more than the profiler can have added, and leaves no room for more.
-    Where the captured steps are longer than that explains, as on a machine that became busy, all of them is so alike.
+    The profiler can have added only so much per recorded call to the rest of the step, and the rest leaves no room for
+    more gain. If captured steps are longer than the profiler explains, as on a machine that became busy, the rest
+    shrinks by that excess in proportion.
     """
     if gain.before or step.step_ns >= step.captured_ns:
         high = min(gain.high_ns, step.step_ns)
@@ -48,7 +49,7 @@ def unprofiled_gain(step: Unprofiled, gain: Gain) -> Gain:
 
 
 def unprofiled(before: Sequence[Before], splits: Sequence[StepSplit]) -> Unprofiled | None:
-    """The step of the rank whose captured steps are longest, of those that say what they were like before."""
+    """The step without profiler of the rank with the longest captured steps, of ranks with earlier steps."""
     found = [one for row in before if (one := _of_rank(row, [split for split in splits if split.rank == row.rank]))]
     return max(found, key=lambda one: (one.captured_ns, -one.rank), default=None)
 
@@ -56,9 +57,9 @@ def unprofiled(before: Sequence[Before], splits: Sequence[StepSplit]) -> Unprofi
 def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Unprofiled | None:
     if not splits:
         return None
-    # As rules of the host count: the window of a device begins only with its first task.
+    # Measure the step as rules of the host do: the window of a device begins only with its first task.
     captured = sum(split.whole_ns for split in splits) // len(splits)
-    # Other programs on its cores hold a step up, and are not in its capture.
+    # Other programs on the rank's cores delay a step, and do not appear in its capture.
     quiet = row.step_ns - min(row.delay_ns or 0, row.step_ns)
     longer = captured < row.step_ns and quiet < UNLIKE.value * captured
     if not captured or row.steps < LEAST_BEFORE.value or longer:

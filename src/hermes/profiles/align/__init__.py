@@ -1,1 +1,1 @@
-"""Brings all ranks to one clock and one step axis."""
+"""Clock alignment: brings all ranks to one clock and one numbering of steps."""

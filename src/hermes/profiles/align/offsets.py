@@ -1,6 +1,6 @@
-"""Offsets between the clocks of ranks, from the ends of what all members leave together.
+"""Estimates clock offsets between ranks from the ends of collectives, which all members leave together.
 
-These are collectives, and transfers in both directions between two ranks.
+Anchors are synchronising collectives, and transfers in both directions between two ranks.
 """
 
 from __future__ import annotations
@@ -13,38 +13,40 @@ import numpy as np
 import polars as pl
 
 from hermes.base.intervals import Ints
-from hermes.model.measures import ClockOffset
+from hermes.model.step_measures import ClockOffset
 
-# Completions of one collective differ by the transport's latency even on one clock; two clocks of different machines
-# that agree better than this by chance are not worth telling apart. NTP holds hosts to about a millisecond.
+# Ends of one collective differ by the transport's latency even on one clock. Clocks of two machines that agree better
+# than this by chance are not worth telling apart. NTP keeps hosts within about a millisecond.
 SAME_CLOCK_NS = 1_000_000
 _TRANSPORT_NS, _SEVERAL, _CLEARLY = 5_000, 16, 4
-"""Unless so many collectives agree, far better than they differ, that one rank leaves them later by more than this."""
+"""Thresholds for different clocks on one host: the least lateness in ns, the least number of collectives that agree,
+and the factor by which the lateness must exceed its spread.
+"""
 _ROBUST = 1.4826
-"""Turns a median absolute deviation into a standard deviation of a normal distribution."""
+"""Factor from a median absolute deviation to a standard deviation of a normal distribution."""
 
 
 _FEW = 256
-"""Up to so many ranks every collective that two ranks share is an anchor between them."""
+"""The largest number of ranks for which every collective that two ranks share is an anchor between them."""
 _MOST_ANCHORS = 64
-"""With more ranks so many collectives of each rank are, the first of its capture."""
+"""The most collectives of each rank that are anchors if a job has many ranks: the first of its capture."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """When one rank left its collectives: their numbers, sorted, and the moments."""
+    """The collectives of one rank: their numbers, sorted, and the moment in ns at which the rank left each."""
 
     keys: Ints
     ends: Ints
 
 
 def clock_offsets(hosts: Mapping[int, str | None], every: pl.DataFrame) -> tuple[ClockOffset, ...]:
-    """One offset per rank, in rank order, against the lowest rank; `every` as `arrivals.gathered` gives it.
+    """One offset per rank, in rank order, against the lowest rank; `every` is from `operations_of_all_ranks`.
 
-    Ranks of one host share its clock, unless their collectives clearly tell otherwise: each device has one, too.
-    Others follow from collectives they share with a rank that is placed already, nearest first; a rank that shares none
-    is left where it is, as `assumed`. An unknown host counts as the same clock when the collectives agree within
-    `SAME_CLOCK_NS` and do not tell an offset clearly. Each collective and each host is gone through once.
+    Ranks of one host share its clock, unless their collectives clearly tell otherwise: each device has a clock, too.
+    Other ranks follow from collectives that they share with a rank whose offset is known, nearest first. A rank that
+    shares none is not moved, and is marked `assumed`. An unknown host counts as the same clock if the collectives agree
+    within `SAME_CLOCK_NS` and do not clearly tell an offset. Each collective and each host is visited once.
     """
     ranks = sorted(hosts)
     ends, open_keys = _anchors(every, len(ranks))
@@ -64,15 +66,15 @@ def clock_offsets(hosts: Mapping[int, str | None], every: pl.DataFrame) -> tuple
             anchors=0,
             method="same host" if root == ranks[0] else "assumed",
         )
-        # Breadth first: the shortest chain of anchors has the smallest error. That two share a host is taken for their
-        # clocks only where no chain tells.
+        # Search breadth first: the shortest chain of anchors has the smallest error. The clocks of two ranks of one
+        # host count as equal only if no chain tells.
         queue, beside = deque([root]), dict[int, ClockOffset]()
         while queue or beside:
             if not queue:
                 queue.append(_placed_first(placed, beside))
             near = queue.popleft()
             own = ends.get(near)
-            # All that share something with this rank are placed by it: nobody needs to ask for it again.
+            # All ranks that share a collective or host with this rank are placed now: no later rank needs to ask again.
             close = set(open_hosts.pop(hosts[near] or "", ()))
             for key in own.keys.tolist() if own else ():
                 close.update(open_keys.pop(key, ()))
@@ -88,14 +90,14 @@ def clock_offsets(hosts: Mapping[int, str | None], every: pl.DataFrame) -> tuple
 
 
 def _placed_first(placed: dict[int, ClockOffset], beside: dict[int, ClockOffset]) -> int:
-    """Place the lowest rank that nothing but its host tells of."""
+    """Place the lowest rank whose offset follows only from its host; return that rank."""
     rank = min(beside)
     placed[rank] = beside.pop(rank)
     return rank
 
 
 def _anchors(every: pl.DataFrame, ranks: int) -> tuple[dict[int, _Ends], dict[int, list[int]]]:
-    """The synchronising collectives and the pairs of each rank, and by each of them the ranks that have it."""
+    """The anchors of each rank (synchronising collectives and pairs), and for each anchor the ranks that have it."""
     rows = pl.concat([every.filter(pl.col("manner") == "all"), _both_ways(every)])
     if ranks > _FEW:
         rows = rows.filter(pl.col("start_ns").rank("ordinal").over("rank") <= _MOST_ANCHORS)
@@ -112,9 +114,9 @@ def _anchors(every: pl.DataFrame, ranks: int) -> tuple[dict[int, _Ends], dict[in
 
 
 def _both_ways(every: pl.DataFrame) -> pl.DataFrame:
-    """Sends and receives between two ranks of which each sends as much as it receives.
+    """Sends and receives between two ranks if each sends as much as it receives.
 
-    A send may end before its receive does: what that shifts in one direction the other shifts back.
+    A send may end before its receive does: the shift in one direction cancels the shift in the other.
     """
     rows = every.filter((pl.col("manner") == "pair") & pl.col("op").is_in(("send", "recv")))
     sent = (pl.col("op") == "send").sum().over("rank", "peer")
@@ -122,7 +124,7 @@ def _both_ways(every: pl.DataFrame) -> pl.DataFrame:
 
 
 def _between(near: ClockOffset, rank: int, hosts: Mapping[int, str | None], ends: Mapping[int, _Ends]) -> ClockOffset:
-    """The offset of a rank by one that is placed and shares its host or a collective."""
+    """The offset of a rank from a rank with a known offset that shares its host or a collective."""
     same = hosts[rank] is not None and hosts[rank] == hosts[near.rank]
     beside = ClockOffset(rank=rank, offset_ns=near.offset_ns, error_ns=near.error_ns, anchors=0, method="same host")
     one, other = ends.get(near.rank), ends.get(rank)

@@ -1,1 +1,1 @@
-"""What changed between two reports, and what of it may be chance."""
+"""Compares two reports: what changed, and which changes may be chance."""

@@ -1,14 +1,15 @@
-"""Two runs beside each other: what of the step, which kernels and which findings changed, and what may be chance.
+"""Computes what changed between two runs: parts of the step, kernels and findings, each with its chance margin.
 
-A run's time is the mean of its middle steps: ordered by window, a quarter of them is left out at each end, so that a
-slow first step does not count and the parts of the window still add up to it. A step's time is the mean over its
-ranks.
+A run's time is the mean of its middle steps: ordered by window, without a quarter of the steps at each end. A slow
+first step then does not count, and the parts of the window still add up to the window. A step's time is the mean over
+its ranks.
 
-Its noise is the standard error of that mean by the jackknife (Quenouille 1956, Tukey 1958) over stretches of
-consecutive steps: left out one after the other, they tell how far the mean moves. Stretches, since neighbouring steps
-are alike. A change counts as one when it is beyond what Student's t allows at 5 per cent, for a table of names divided
-by their number (Bonferroni), so that a long table holds no chance finds. Fewer than three steps on either side have no
-noise to speak of. Nothing here sees what differs between two machines or two days: only a repeated run does.
+The noise of a run's time is the standard error of that mean by the jackknife (Quenouille 1956, Tukey 1958). Stretches
+of consecutive steps are left out one after the other, and tell how far the mean moves. Stretches are used since
+neighbouring steps are alike. A change counts if it exceeds Student's t at 5 per cent. In a table of names, the 5 per
+cent are divided by the number of names (Bonferroni): a long table then holds no chance results. With fewer than three
+steps on either side no noise is computed. The margin does not include differences between two machines or two days:
+only a repeated run shows them.
 """
 
 from __future__ import annotations
@@ -21,28 +22,28 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from hermes.model.comparison import Change, Comparison, FindingChange, SettingChange
-from hermes.model.measures import StepSplit
-from hermes.profiles.compare.met import answer, unmet
-from hermes.profiles.compare.run import Found, Run
+from hermes.model.comparison import Comparison, FindingChange, SettingChange, TimeChange
+from hermes.model.step_measures import StepSplit
+from hermes.profiles.compare.run import ComparedFinding, ComparedRun
+from hermes.profiles.compare.unshared_data import comparison_answer, unshared_data_notes
 
 _CHANCE = 0.05
 _STRETCHES = 64
 _LEAST_STEPS = 3
 TIMES = ("window_ns", "compute_ns", "exposed_comm_ns", "copy_exposed_ns", "free_ns")
-"""What is compared of a step: the window and its parts."""
+"""The times of a step that are compared: the window and its parts."""
 
 _Floats = NDArray[np.float64]
 
 
-def compare(before: Run, after: Run, *, compared: int = 1) -> Comparison:
-    """Everything that changed from the first run to the second; it is one of `compared` that chance may move."""
+def compare(before: ComparedRun, after: ComparedRun, *, compared: int = 1) -> Comparison:
+    """Everything that changed from the first run to the second; `compared` comparisons share the chance of error."""
     sides = _Side(before), _Side(after)
     step, *parts = (_of_windows(*sides, column, compared) for column in TIMES)
     names = {key: _of_names(*sides, key) for key in before.names}
-    lacking = tuple(unmet(before, after, parts, names))
+    lacking = tuple(unshared_data_notes(before, after, parts, names))
     return Comparison(
-        answer=answer(lacking, step),
+        answer=comparison_answer(lacking, step),
         titles=(before.title, after.title),
         steps=(len(sides[0].steps), len(sides[1].steps)),
         ranks=(sides[0].ranks, sides[1].ranks),
@@ -56,9 +57,9 @@ def compare(before: Run, after: Run, *, compared: int = 1) -> Comparison:
 
 
 class _Side:
-    """One run, its steps in order of time, and the weights by which each estimate takes them."""
+    """One side of a comparison: a run, its steps in order of time, and the weight of each step in each estimate."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ComparedRun) -> None:
         self.run = run
         of_steps: dict[int | None, list[StepSplit]] = {}
         for split in sorted(run.marked, key=lambda split: split.start_ns):
@@ -68,7 +69,7 @@ class _Side:
         self.ranks = len({split.rank for split in run.marked})
 
     def windows(self, column: str) -> _Floats | None:
-        """A part of the window of each step, the mean over its ranks; None where a step has it not measured."""
+        """A part of the window of each step in ns, the mean over its ranks; None if any step lacks the measurement."""
         found = []
         for own in self.of_steps.values():
             values = [getattr(split, column) for split in own]
@@ -79,7 +80,7 @@ class _Side:
 
     @cached_property
     def weights(self) -> _Floats:
-        """How much each step counts: first in the estimate, then in those without one stretch of steps each."""
+        """The weight of each step: first in the estimate, then in each estimate without one stretch of steps."""
         count = len(self.steps)
         windows = self.windows("window_ns")
         assert windows is not None, "a window is always known"
@@ -89,7 +90,7 @@ class _Side:
         return np.array([_middle(order[~np.isin(order, gone)], count) for gone in left_out])
 
     def estimate(self, values: _Floats) -> tuple[_Floats, _Floats | None]:
-        """The time and its standard error, of each row of values by step; no error of fewer than three steps."""
+        """The estimated time and its standard error for each row of values; no error with fewer than three steps."""
         every = values @ self.weights.T
         if len(self.steps) < _LEAST_STEPS:
             return every[..., 0], None
@@ -100,11 +101,11 @@ class _Side:
 
     @property
     def freedom(self) -> int:
-        """Stretches that the error rests on, less one."""
+        """The degrees of freedom of the error: its number of stretches, less one."""
         return min(len(self.steps), _STRETCHES) - 1
 
     def table(self, key: str, names: pl.DataFrame, column: str) -> _Floats:
-        """A column of a table of names, by name and step, the mean over the ranks of a step; 0 where nothing ran."""
+        """A column of a table of names, by name and step, as the mean over the ranks of a step; 0 where nothing ran."""
         rows = self.run.names[key]
         if self.steps != (None,):
             rows = rows.filter(pl.col("step").is_in([step for step in self.steps if step is not None]))
@@ -118,7 +119,7 @@ class _Side:
 
 
 def _middle(order: NDArray[np.int64], count: int) -> _Floats:
-    """Equal weights for those that are left of an order without a quarter at each end."""
+    """Equal weights for the steps that remain of an order after a quarter is cut from each end."""
     cut = len(order) // 4
     chosen = order[cut : len(order) - cut]
     weights = np.zeros(count)
@@ -126,18 +127,18 @@ def _middle(order: NDArray[np.int64], count: int) -> _Floats:
     return weights
 
 
-def _of_windows(before: _Side, after: _Side, column: str, compared: int) -> Change:
+def _of_windows(before: _Side, after: _Side, column: str, compared: int) -> TimeChange:
     sides = [(side, side.windows(column)) for side in (before, after)]
     found = [(None, None) if values is None else side.estimate(values) for side, values in sides]
     (old, old_error), (new, new_error) = found
     margin = _margins(before.freedom + after.freedom, compared, old_error, new_error)
-    return Change(
+    return TimeChange(
         kind="step", name=column.removesuffix("_ns"), before_ns=_whole(old), after_ns=_whole(new),
         margin_ns=_whole(margin),
     )  # fmt: skip
 
 
-def _of_names(before: _Side, after: _Side, key: str) -> tuple[Change, ...]:
+def _of_names(before: _Side, after: _Side, key: str) -> tuple[TimeChange, ...]:
     sides = (before, after)
     names = pl.concat([side.run.names[key].select("kind", "name") for side in sides]).unique().sort("kind", "name")
     names = names.with_row_index("place")
@@ -151,7 +152,7 @@ def _of_names(before: _Side, after: _Side, key: str) -> tuple[Change, ...]:
     margins = _margins(freedom, names.height, old_error, new_error)
     of_calls = _margins(freedom, names.height, old_spread, new_spread)
     changes = [
-        Change(
+        TimeChange(
             kind=kind, name=name, before_ns=round(old[at]), after_ns=round(new[at]),
             margin_ns=None if margins is None else _whole(margins[at]),
             before_calls=float(old_calls[at]), after_calls=float(new_calls[at]),
@@ -163,7 +164,7 @@ def _of_names(before: _Side, after: _Side, key: str) -> tuple[Change, ...]:
 
 
 def _margins(freedom: int, compared: int, old: _Floats | None, new: _Floats | None) -> _Floats | None:
-    """What chance may change of each of so many values; None where a run has too few steps."""
+    """The change in ns that chance may cause in each value; None if a run has too few steps."""
     return None if old is None or new is None else _limit(freedom, compared) * np.hypot(old, new)
 
 
@@ -172,7 +173,7 @@ def _whole(value: float | np.floating | _Floats | None) -> int | None:
 
 
 def _limit(freedom: int, compared: int) -> float:
-    """Standard errors that chance exceeds once in twenty tables: Student's t for so many names at once.
+    """Standard errors that chance exceeds once in twenty tables: Student's t for `compared` names at once.
 
     By the expansion of Abramowitz and Stegun 26.7.5 around the normal distribution.
     """
@@ -187,10 +188,10 @@ def _limit(freedom: int, compared: int) -> float:
     )
 
 
-def _findings(before: Sequence[Found], after: Sequence[Found]) -> tuple[FindingChange, ...]:
-    """First those alike in fault and blame are one, then those alike in fault."""
+def _findings(before: Sequence[ComparedFinding], after: Sequence[ComparedFinding]) -> tuple[FindingChange, ...]:
+    """Pair the findings of two runs: first findings alike in fault and blame, then findings alike in fault."""
     old, new = list(before), list(after)
-    pairs: list[tuple[Found | None, Found | None]] = []
+    pairs: list[tuple[ComparedFinding | None, ComparedFinding | None]] = []
     for alike in (lambda one: (one.code, one.fault, one.blames), lambda one: (one.code, one.fault)):
         for found in list(new):
             same = next((other for other in old if alike(other) == alike(found)), None)
@@ -203,7 +204,7 @@ def _findings(before: Sequence[Found], after: Sequence[Found]) -> tuple[FindingC
     return tuple(sorted(changes, key=lambda one: (-abs((one.after_ns or 0) - (one.before_ns or 0)), one.code)))
 
 
-def _finding(old: Found | None, new: Found | None) -> FindingChange:
+def _finding(old: ComparedFinding | None, new: ComparedFinding | None) -> FindingChange:
     one = new or old
     assert one is not None
     return FindingChange(

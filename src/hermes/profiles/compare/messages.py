@@ -1,4 +1,4 @@
-"""What a comparison of two runs says: its answer, and what the runs do not share."""
+"""Messages of a comparison of two runs."""
 
 from __future__ import annotations
 
@@ -11,72 +11,72 @@ NOT_KNOWN = sentence("compare.not_known")
 
 @message("compare.as_fast")
 def as_fast(*, change: Ns, margin: Ns) -> None:
-    """No change of the step is beyond chance."""
+    """Message: no change of the step is beyond chance."""
 
 
 @message("compare.faster")
 def faster(*, change: Ns, margin: Ns, share: Share | None = None) -> None:
-    """The step became shorter."""
+    """Message: the step became shorter."""
 
 
 @message("compare.slower")
 def slower(*, change: Ns, margin: Ns, share: Share | None = None) -> None:
-    """The step became longer."""
+    """Message: the step became longer."""
 
 
 @message("compare.not_all")
 def not_all(*, what: Messages) -> None:
-    """The runs do not share everything, so nothing is said of their speed."""
+    """Message: the two runs do not share everything, so their speed is not compared."""
 
 
 @message("compare.more")
 def more(*, n: Count) -> None:
-    """What else is not shared."""
+    """Message: how many more things the two runs do not share."""
 
 
 @message("compare.incomplete")
 def incomplete(*, side: Message, what: Text) -> None:
-    """An input is damaged or doubtful."""
+    """Message: an input is damaged or doubtful."""
 
 
 @message("compare.ranks")
 def only_ranks(*, side: Message, ranks: Ranks) -> None:
-    """Ranks that one run alone has."""
+    """Message: ranks that only one of the two runs has."""
 
 
 @message("compare.steps_of")
 def steps_of(*, ranks: Ranks, before: Message, after: Message) -> None:
-    """Ranks whose steps are not as many."""
+    """Message: ranks whose number of steps differs between the two runs."""
 
 
 @message("compare.steps")
 def steps(*, n: Count) -> None:
-    """How many steps a rank has."""
+    """Message part: how many steps a rank has."""
 
 
 @message("compare.only_kind")
 def only_kind(*, side: Message, kind: Message) -> None:
-    """A kind of data that one run alone has."""
+    """Message: a kind of data that only one of the two runs has."""
 
 
 @message("compare.only_operators")
 def only_operators(*, side: Message, count: Count, of: Count, names: Names) -> None:
-    """Operators that one run alone has."""
+    """Message: operators that only one of the two runs has."""
 
 
 @message("compare.calls")
 def other_calls(*, count: Count, of: Count, names: Names) -> None:
-    """Operators that both runs have, and do not call as often."""
+    """Message: operators that the two runs call a different number of times."""
 
 
 @message("compare.not_pairs")
 def not_pairs(*, before: Message, after: Message) -> None:
-    """As many ranks must be named of both runs."""
+    """Error: the two runs have different numbers of ranks, so ranks cannot be paired in order."""
 
 
 @message("compare.rank_count")
 def ranks(*, n: Count) -> None:
-    """How many ranks."""
+    """Message part: the number of ranks."""
 
 
 AS_MANY = sentence("compare.do.as_many")
@@ -89,4 +89,4 @@ KINDS = {
     "copy_exposed": sentence("compare.kind.copy_exposed"),
     "free": sentence("compare.kind.free"),
 }
-"""Tables of names and parts of a step, as data that a run holds or lacks."""
+"""Names of the compared tables and of the step's parts, as data that a run has or lacks."""

@@ -1,4 +1,4 @@
-"""Use case: what two runs are compared by, out of their tables."""
+"""Compares two analysed inputs: takes the steps, names and settings of each input and computes the changes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import polars as pl
 
 from hermes.base.errors import InputError
 from hermes.model.comparison import Comparison
-from hermes.model.measures import StepSplit
 from hermes.model.report import Report
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.compare import messages
-from hermes.profiles.compare.beside import by_rank, by_step
 from hermes.profiles.compare.changes import compare
-from hermes.profiles.compare.run import Found, Run
+from hermes.profiles.compare.pair_steps import pair_all_steps, pair_typical_steps
+from hermes.profiles.compare.run import ComparedFinding, ComparedRun
 from hermes.profiles.load import Loaded, RankData
 from hermes.profiles.pipeline.steps_of_one_rank import splits_of
 
@@ -31,20 +31,20 @@ def compared(
     by: Literal["", "rank", "step"] = "",
     ranks: Literal["by number", "in order"] = "by number",
 ) -> Comparison:
-    """Two analysed inputs beside each other; `by` adds rows for each rank, or for each step of each rank.
+    """The comparison of two analysed inputs; `by` adds rows for each rank, or for each step of each rank.
 
-    With `ranks` in order, the first rank of one run stands beside the first of the other, whatever their numbers.
-    Raises `InputError` where they are then not as many.
+    With `ranks` in order, the first rank of one run is compared with the first rank of the other, whatever their
+    numbers. Raises `InputError` if the two runs then have different numbers of ranks.
     """
     first, second = (run_of(loaded, found_in(report)) for loaded, report in (before, after))
     if ranks == "in order":
         second = _numbered_as(first, second)
-    rows = by_rank(first, second) if by == "rank" else by_step(first, second) if by == "step" else ()
+    rows = pair_typical_steps(first, second) if by == "rank" else pair_all_steps(first, second) if by == "step" else ()
     return replace(compare(first, second), beside=rows)
 
 
-def _numbered_as(first: Run, second: Run) -> Run:
-    """The second run with the numbers of the ranks of the first."""
+def _numbered_as(first: ComparedRun, second: ComparedRun) -> ComparedRun:
+    """The second run, renumbered with the rank numbers of the first run."""
     if len(first.ranks) != len(second.ranks):
         raise InputError(
             messages.not_pairs(before=messages.ranks(n=len(first.ranks)), after=messages.ranks(n=len(second.ranks))),
@@ -55,19 +55,19 @@ def _numbered_as(first: Run, second: Run) -> Run:
     return replace(second, ranks=first.ranks, splits=splits)
 
 
-def found_in(report: Report) -> tuple[Found, ...]:
-    """The findings of a report as they are compared."""
+def found_in(report: Report) -> tuple[ComparedFinding, ...]:
+    """The findings of a report in the form in which they are compared."""
     return tuple(
-        Found(code=one.code, fault=one.fault, message=one.message, blames=one.blames, cost_ns=one.cost_ns)
+        ComparedFinding(code=one.code, fault=one.fault, message=one.message, blames=one.blames, cost_ns=one.cost_ns)
         for one in report.findings
     )
 
 
-def run_of(loaded: Loaded, found: Sequence[Found]) -> Run:
+def run_of(loaded: Loaded, found: Sequence[ComparedFinding]) -> ComparedRun:
     """The steps, names and settings of an input, with the findings of its analysis.
 
-    Operators are device tasks by type and collectives by kind; kernels are device tasks by name; host time is what
-    calls and operators take themselves, without those inside them.
+    Operators are device tasks by type and collectives by kind. Kernels are device tasks by name. Host time is the self
+    time of calls and operators, without the calls inside them.
     """
     splits: list[StepSplit] = []
     tables: dict[str, list[pl.DataFrame]] = {"operators": [], "kernels": [], "host": []}
@@ -79,7 +79,7 @@ def run_of(loaded: Loaded, found: Sequence[Found]) -> Run:
             tables[key].append(rows.group_by(_KEYS).agg(*_SUMS))
         for source, name, value in rank.table("setting", "source", "name", "value").iter_rows():
             settings.setdefault((source, name), set()).add(value or "")
-    return Run(
+    return ComparedRun(
         title=", ".join(path.name or str(path) for path in loaded.paths),
         ranks=tuple(rank.rank for rank in loaded.ranks),
         splits=tuple(splits),

@@ -1,4 +1,4 @@
-"""What is compared of a run: its ranks, steps, names, findings and settings."""
+"""The compared data of one run: its ranks, steps, names, findings and settings."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import polars as pl
 
 from hermes.base.message import Text
 from hermes.model.fault import Fault
-from hermes.model.measures import StepSplit
+from hermes.model.step_measures import StepSplit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One finding of a run, as far as it is compared; `cost_ns` per step."""
+class ComparedFinding:
+    """One finding of a run, with the fields that are compared; `cost_ns` is per step."""
 
     code: str
     fault: Fault | None
@@ -25,28 +25,28 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What is compared of one run.
+class ComparedRun:
+    """The compared data of one run.
 
-    `ranks` are all that were read, also one without a step. `names` holds tables with `kind`, `name`, `step`, `ns` and
-    `calls`, added up over the ranks; `settings` the value of each (source, name), one text for all ranks. `lacks` says
-    what its files lack.
+    `ranks` are all ranks that were read, also ranks without a step. `names` holds tables with `kind`, `name`, `step`,
+    `ns` and `calls`, added up over the ranks. `settings` holds the value of each (source, name), one text for all
+    ranks. `lacks` says what the run's files lack.
     """
 
     title: str
     ranks: tuple[int, ...]
     splits: tuple[StepSplit, ...]
     names: Mapping[str, pl.DataFrame]
-    findings: tuple[Found, ...]
+    findings: tuple[ComparedFinding, ...]
     settings: Mapping[tuple[str, str], str]
     lacks: tuple[Text, ...] = ()
 
     @property
     def steps_by_rank(self) -> Mapping[int, int]:
-        """How many steps of each rank are compared."""
+        """The number of compared steps of each rank."""
         return Counter(split.rank for split in self.marked)
 
     @property
     def marked(self) -> Sequence[StepSplit]:
-        """Where steps are marked, a rank without marks cannot be laid beside the others."""
+        """The compared steps: only marked steps, if any rank has marks."""
         return [split for split in self.splits if split.step is not None] or self.splits

@@ -1,1 +1,1 @@
-"""Who runs a function for each rank: one process, several, or a Ray cluster."""
+"""Engines that run a function for each rank: in this process, in several processes, or on a Ray cluster."""

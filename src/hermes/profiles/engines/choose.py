@@ -1,22 +1,23 @@
-"""Which engine is meant: by name, or by how many ranks there are."""
+"""Chooses the engine that runs the analysis: by its name, or by the number of ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from hermes.base.cores import cores
 from hermes.base.errors import InputError
-from hermes.profiles.engines.engine import Engine, Given, Lost, Made
+from hermes.base.usable_cores import cores
+from hermes.profiles.engines import messages
+from hermes.profiles.engines.engine import Engine, Given, LostRank, Made
 from hermes.profiles.engines.processes import Processes
 from hermes.profiles.engines.serial import Serial
 
 FROM_RANKS = 4
-"""From so many ranks on that are to be done, processes are worth their start."""
+"""The number of ranks from which starting processes pays off."""
 
 
 class ByRanks(Engine):
-    """This process for a few ranks, several for more."""
+    """An engine that runs a few ranks in this process, and more ranks in several processes."""
 
     def __init__(self, jobs: int | None = None) -> None:
         self._few = Serial(jobs)
@@ -26,11 +27,11 @@ class ByRanks(Engine):
 
     @property
     def threads(self) -> int:
-        """Those of the engine that was chosen last."""
+        """The number of threads of the engine that was chosen last."""
         return self._chosen.threads
 
-    def map(self, function: Callable[[Given], Made], given: Mapping[int, Given]) -> dict[int, Made | Lost]:
-        """By the engine that is worth it for so many."""
+    def map(self, function: Callable[[Given], Made], given: Mapping[int, Given]) -> dict[int, Made | LostRank]:
+        """Run the function with the engine that suits the number of ranks."""
         self._chosen = self._few if self._alone or len(given) < FROM_RANKS else self._many
         return self._chosen.map(function, given)
 
@@ -41,7 +42,7 @@ class ByRanks(Engine):
 
 @contextmanager
 def engine_of(name: str = "", jobs: int | None = None) -> Iterator[Engine]:
-    """The engine of a name: `serial`, `processes`, `ray`, `ray://host:port`; without a name by the ranks there are."""
+    """The engine of a name (`serial`, `processes`, `ray`, `ray://host:port`); else by the number of ranks."""
     engine = _made(name, jobs)
     try:
         yield engine
@@ -60,6 +61,4 @@ def _made(name: str, jobs: int | None) -> Engine:
         from hermes.profiles.engines.cluster import Ray
 
         return Ray(name if name != "ray" else "", jobs)
-    raise InputError(
-        f"{name!r} is no engine", where="--engine", hint="there are serial, processes, ray and ray://host:port"
-    )
+    raise InputError(messages.unknown(name=repr(name)), where="--engine", hint=messages.DO_CHOOSE)

@@ -1,4 +1,4 @@
-"""Several processes on this machine; each does one rank at a time, and one that dies takes no other rank with it."""
+"""The engine of several processes on this machine: each does one rank at a time; if one dies, only its rank is lost."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from hermes.base.cores import cores
-from hermes.base.defects import WorkerFailedError
+from hermes.base.defect_reports import WorkerFailedError
 from hermes.base.errors import HermesError
-from hermes.base.isolated import Worker
-from hermes.profiles.engines.engine import Engine, Given, Lost, Made
+from hermes.base.isolated_python import WorkerProcess
+from hermes.base.message import Message
+from hermes.base.usable_cores import cores
+from hermes.profiles.engines import messages
+from hermes.profiles.engines.engine import Engine, Given, LostRank, Made
+from hermes.profiles.messages import LOST_THIS_RANK
 
 _TRIES = 2
-"""A rank whose process died is done again by another one, so often in all."""
+"""How often a rank is tried in all, if the process that works on it dies."""
 _BYTES_EACH = 1 << 30
-"""Memory that a process may come to need: no more are started than fit into what is free."""
+"""Memory in bytes that a process may need: only as many processes start as fit into free memory."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """One process, and the rank that it is at."""
+    """One worker process, and its current rank."""
 
-    worker: Worker
+    worker: WorkerProcess
     rank: int | None = None
 
     @property
@@ -40,27 +43,27 @@ class _Worker:
 
 
 class Processes(Engine):
-    """Up to `jobs` processes of their own interpreter: nothing of this one is shared with them or copied into them.
+    """An engine of up to `jobs` processes, each with its own interpreter and without memory shared with this process.
 
-    They are started when the first rank is to be done, and kept until `close`.
+    Processes start when the first rank is to be done, and are kept until `close`.
     """
 
     def __init__(self, jobs: int | None = None) -> None:
         self._jobs = jobs or max(1, min(cores(), _room()))
-        # Whoever says how many processes may run says how much of the machine to take.
+        # If you set the number of processes, each process takes one thread.
         self._threads = 1 if jobs else max(1, cores() // self._jobs)
         self._workers: list[_Worker] = []
 
     @property
     def threads(self) -> int:
-        """One for each process that was asked for; without a number the cores are shared out among the processes."""
+        """One thread per process if the number of processes was set; else the cores are shared among the processes."""
         return self._threads
 
-    def map(self, function: Callable[[Given], Made], given: Mapping[int, Given]) -> dict[int, Made | Lost]:
-        """Ranks go to whichever process is free; memory holds one rank a process, and what was made."""
+    def map(self, function: Callable[[Given], Made], given: Mapping[int, Given]) -> dict[int, Made | LostRank]:
+        """Run the function for each rank in any free process; memory holds one rank per process and the results."""
         left = deque(sorted(given))
         tries = dict.fromkeys(given, 0)
-        found: dict[int, Made | Lost] = {}
+        found: dict[int, Made | LostRank] = {}
         try:
             while len(found) < len(given):
                 self._give(function, given, left, tries)
@@ -68,7 +71,7 @@ class Processes(Engine):
                     worker = next(one for one in self._workers if one.pipe is pipe)
                     self._take(worker, left, tries, found)
         except BaseException:
-            # Half done: what processes are at would be taken for the answer to the next call.
+            # Half done: unfinished results of processes would be taken for answers to the next call.
             self.close()
             raise
         return found
@@ -76,9 +79,9 @@ class Processes(Engine):
     def _give(
         self, function: Callable[[Given], Made], given: Mapping[int, Given], left: deque[int], tries: dict[int, int]
     ) -> None:
-        """Hand ranks that are left to processes that are free; start those that are missing."""
+        """Give waiting ranks to free processes, and start missing processes."""
         while left and len(self._workers) < self._jobs and all(one.rank is not None for one in self._workers):
-            self._workers.append(_Worker(Worker.started(os.environ | {"POLARS_MAX_THREADS": str(self.threads)})))
+            self._workers.append(_Worker(WorkerProcess.started(os.environ | {"POLARS_MAX_THREADS": str(self.threads)})))
             self._send(self._workers[-1], function, given, left, tries)
         for worker in self._workers:
             if left and worker.rank is None:
@@ -97,11 +100,11 @@ class Processes(Engine):
         try:
             worker.pipe.send((function, given[worker.rank]))
         except BrokenPipeError:
-            # It died while it was idle: `wait` finds its end of the pipe closed.
+            # The process died while it was idle: `wait` finds its end of the pipe closed.
             return
 
     def _take(self, worker: _Worker, left: deque[int], tries: dict[int, int], found: dict[int, Any]) -> None:
-        """The answer of a process; of one that died, its rank is done again or lost."""
+        """Take the answer of a process; if the process died, its rank is done again or lost."""
         rank = worker.rank
         if rank is None:
             return
@@ -113,12 +116,12 @@ class Processes(Engine):
             if tries[rank] < _TRIES:
                 left.append(rank)
             else:
-                found[rank] = Lost(rank=rank, error=_died(rank, died))
+                found[rank] = LostRank(rank=rank, error=_died(rank, died))
             return
         worker.rank = None
         if said == "broken":
-            raise WorkerFailedError(f"rank {rank} could not be done", value)
-        found[rank] = Lost(rank=rank, error=value) if said == "lost" else value
+            raise WorkerFailedError(messages.rank_failed(rank=rank), value)
+        found[rank] = LostRank(rank=rank, error=value) if said == "lost" else value
 
     def close(self) -> None:
         """End the processes."""
@@ -130,28 +133,28 @@ class Processes(Engine):
         self._workers = []
 
 
-def _ended(worker: _Worker) -> str:
+def _ended(worker: _Worker) -> Message:
     worker.pipe.close()
     code = worker.process.wait()
     if code >= 0:
-        return f"it ended with {code}"
+        return messages.ended_with(code=str(code))
     try:
-        return f"it was ended by {signal.Signals(-code).name}"
+        return messages.ended_by(signal=signal.Signals(-code).name)
     except ValueError:
-        return f"it was ended by signal {-code}"
+        return messages.ended_by_number(number=str(-code))
 
 
-def _died(rank: int, died: str) -> HermesError:
+def _died(rank: int, died: Message) -> HermesError:
     return HermesError(
-        f"the process that worked on rank {rank} died {_TRIES} times ({died})",
+        messages.process_died(rank=rank, times=_TRIES, how=died),
         where=f"rank {rank}",
-        lost="this rank",
-        hint="was memory short? Give fewer processes, such as --jobs 1",
+        lost=LOST_THIS_RANK,
+        hint=messages.DO_FEWER_PROCESSES,
     )
 
 
 def _room() -> int:
-    """How many processes fit into the memory that is free; where that is not told, as many as there are cores."""
+    """How many processes fit into free memory; as many as there are cores if free memory is unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as told:  # noqa: PTH123 - a file of the kernel
             free = next(int(line.split()[1]) * 1024 for line in told if line.startswith("MemAvailable"))

@@ -1,4 +1,4 @@
-"""Measures: what the tables of ranks tell, by family; each module declares its rows, and what symptoms may say."""
+"""Measures of a rank's tables, one folder per family. Each module declares its rows and the readings of symptoms."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from functools import cache
 
 @cache
 def load_all() -> None:
-    """Import every module of every family, so that all that is declared there is known."""
+    """Import every module of every family, which registers all their declarations."""
     for found in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(found.name)

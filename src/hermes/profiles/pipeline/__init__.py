@@ -1,1 +1,1 @@
-"""From paths to a report."""
+"""The pipeline of an analysis: the stages that lead from input paths to a report."""

@@ -1,89 +1,69 @@
-"""From loaded tables to a report: two rounds over the ranks, what they tell together, and what is made of that."""
+"""Runs the analysis: two rounds over the ranks, then measures of the job, findings, tree and report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import polars as pl
 
 from hermes.base.errors import Diagnostic
-from hermes.knowledge.vendors import common_traits
-from hermes.model.code_measures import CodeLine
-from hermes.model.job import JobMeasures, as_kind
+from hermes.knowledge.vendor_traits import common_traits
+from hermes.model.comm_measures import CommunicationNote
+from hermes.model.compute_measures import ChipUsed, OperatorCost
 from hermes.model.leaf_time import LeafTime
-from hermes.model.measures import (
-    AscendSplit,
-    CommunicationTop,
-    HostCallTop,
-    KernelTop,
-    LinkSpeed,
-    OperatorTop,
-    PeerWait,
-    RankTotal,
-    StreamBusy,
-    TaskWait,
-)
-from hermes.model.path_measures import StepFree, StepPath
-from hermes.model.report import Coverage, Report, Top, Verdict
+from hermes.model.report import Report, Verdict
 from hermes.model.service_measures import Requests
-from hermes.model.structure_measures import JobSigns
-from hermes.profiles.advise.ranges import with_ranges
-from hermes.profiles.engines.engine import Engine, Lost
+from hermes.model.step_measures import AscendSplit
+from hermes.profiles.advise.gain_ranges import with_ranges
+from hermes.profiles.engines.engine import Engine, LostRanksError, results_in_rank_order
 from hermes.profiles.engines.serial import Serial
 from hermes.profiles.load import Loaded, present, without
 from hermes.profiles.measure import load_all
-from hermes.profiles.measure.leaves.of_rank import NOBODY
+from hermes.profiles.measure.leaves.leaves_of_rank import NOBODY
 from hermes.profiles.measure.path.step_path import STRETCHES
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure.roles import RoleOfRank
 from hermes.profiles.pipeline import advice
-from hermes.profiles.pipeline.combine import Combined, combine
-from hermes.profiles.pipeline.coverage import coverage, difference
-from hermes.profiles.pipeline.doubtful_steps import merged
+from hermes.profiles.pipeline.check_step_marks import merge_notes
+from hermes.profiles.pipeline.combine_ranks import combine
+from hermes.profiles.pipeline.coverage import certainty, coverage, difference
+from hermes.profiles.pipeline.critical_paths import StepLoader, paths_of
 from hermes.profiles.pipeline.gains import StepReplay
 from hermes.profiles.pipeline.job_outline import JobOutline
-from hermes.profiles.pipeline.lines import with_lines
-from hermes.profiles.pipeline.paths import StepLoader, paths_of
+from hermes.profiles.pipeline.lines_of_findings import with_lines
 from hermes.profiles.pipeline.rank_exchange import RankExchange, exchange
 from hermes.profiles.pipeline.rank_measures import RankMeasures, measure
 from hermes.profiles.pipeline.rank_outline import RankOutline, outline
-from hermes.profiles.pipeline.report_bounds import longest, merged_top
+from hermes.profiles.pipeline.report_bounds import bounded
 from hermes.profiles.pipeline.stage_boxes import stage_boxes
-from hermes.profiles.roles import role_times
-from hermes.profiles.rules.find import find_all
-from hermes.profiles.tree.attainable import Attainable
-from hermes.profiles.tree.job import job_tree
-from hermes.profiles.tree.kinds import Kinds
-from hermes.profiles.tree.verdict import Grounds, verdict
-from hermes.store.kept import Kept, code
+from hermes.profiles.role_captures import role_times
+from hermes.profiles.rules.run_rules import find_all
+from hermes.profiles.tree.attainable_gain import AttainableGain
+from hermes.profiles.tree.leaf_kinds import LeafKinds
+from hermes.profiles.tree.leaves_of_job import job_tree
+from hermes.profiles.tree.verdict import VerdictGrounds, verdict
+from hermes.store.derived_results import DerivedResults, code
 from hermes.store.rank_data import RankData
-from hermes.store.rows import dumps
+from hermes.store.serialize_rows import dumps
 from hermes.version import __version__
 
 
-class _LostRanksError(Exception):
-    """Ranks were lost on the way: what rests on all ranks is made again without them."""
-
-    def __init__(self, lost: Sequence[Lost]) -> None:
-        super().__init__()
-        self.lost = lost
-
-
 def prepare() -> None:
-    """Load what every analysis needs beside its input, so that it may be done while that is read."""
+    """Import the modules that every analysis needs; other threads may read the input meanwhile."""
     load_all()
     code()
 
 
 def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None = None) -> Report:
-    """The whole analysis; deterministic for the same input. Of each critical path it keeps the longest `stretches`.
+    """The report of an input; deterministic for the same input. Each critical path keeps its longest `stretches`.
 
-    `engine` calls what is to be done for each rank; by default this process does it all. Ranks that it lost are named
-    in the report, which is made of the others; raises `InputError` when none is left.
+    `engine` runs the work of each rank; by default this process does it all. The report names ranks that the engine
+    lost, and is made of the other ranks. Raises `InputError` if no rank is left.
     """
-    # A report that was kept names all kinds of rows, those that nobody has measured in this process too.
+    # A stored report names all kinds of rows, also kinds that this process has not measured.
     load_all()
     said = dumps(
         (
@@ -96,30 +76,33 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None
     def make() -> Report:
         return _analyzed(loaded, stretches, engine or Serial())
 
-    return Kept(cache).or_make(make, "report", str(stretches), said.decode("utf-8", "replace"))
+    return DerivedResults(cache).or_make(make, "report", str(stretches), said.decode("utf-8", "replace"))
 
 
 def _analyzed(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     while True:
         try:
             return _report(loaded, stretches, engine)
-        except _LostRanksError as broken:
+        except LostRanksError as broken:
             loaded = without(loaded, {one.rank: one.error for one in broken.lost})
 
 
 def outlined(loaded: Loaded, engine: Engine | None = None) -> JobOutline:
-    """The first round over the ranks: steps, clocks and arrivals."""
-    return JobOutline(_done((engine or Serial()).map(_outline, {rank.rank: rank for rank in loaded.ranks})))
+    """The first round over the ranks: their steps, clocks and arrivals at collectives."""
+    return JobOutline(
+        results_in_rank_order((engine or Serial()).map(outline_of, {rank.rank: rank for rank in loaded.ranks}))
+    )
 
 
-def _outline(data: RankData) -> RankOutline:
+def outline_of(data: RankData) -> RankOutline:
+    """The first round for one rank: its outline, from the cache if it is there."""
     data = present(data)
-    return Kept(data.cache).or_make(lambda: outline(data), "outline", data.key, data.place, str(data.rank))
+    return DerivedResults(data.cache).or_make(lambda: outline(data), "outline", data.key, data.place, str(data.rank))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What the second round needs of one rank: its tables, and what the others tell of its operations."""
+class MeasureAsked:
+    """The input of the second round for one rank: its tables, and what other ranks tell about its operations."""
 
     data: RankData
     given: pl.DataFrame
@@ -129,12 +112,13 @@ class _Asked:
     threads: int
 
 
-def _measured(asked: _Asked) -> tuple[RankMeasures, RankExchange]:
-    """Both parts of the second round, of the same tables; either is taken from the cache where it is known."""
+def measured_of(asked: MeasureAsked) -> tuple[RankMeasures, RankExchange]:
+    """The second round for one rank: its measures and its exchange, each from the cache if it is there."""
     data = present(asked.data)
-    kept = Kept(data.cache)
+    kept = DerivedResults(data.cache)
     rank = RankTables(data)
     own = kept.or_make(lambda: measure(rank, threads=asked.threads), "rank", data.key, str(data.rank))
+    rank.let_go()
     told = (
         data.key,
         str(data.rank),
@@ -148,17 +132,10 @@ def _measured(asked: _Asked) -> tuple[RankMeasures, RankExchange]:
     )
 
 
-def _done(found: Mapping[int, object]) -> list:  # type: ignore[type-arg]
-    lost = [one for one in found.values() if isinstance(one, Lost)]
-    if lost:
-        raise _LostRanksError(lost)
-    return [one for _, one in sorted(found.items())]
-
-
 def _second_round(loaded: Loaded, job: JobOutline, engine: Engine) -> tuple[list[RankMeasures], list[RankExchange]]:
     given, held = job.given(), job.held()
     asked = {
-        rank.rank: _Asked(
+        rank.rank: MeasureAsked(
             data=rank,
             given=given[rank.rank],
             held=held.get(rank.rank, NOBODY),
@@ -168,7 +145,7 @@ def _second_round(loaded: Loaded, job: JobOutline, engine: Engine) -> tuple[list
         )
         for rank in loaded.ranks
     }
-    made = _done(engine.map(_measured, asked))
+    made = results_in_rank_order(engine.map(measured_of, asked))
     return [own for own, _ in made], [told for _, told in made]
 
 
@@ -176,37 +153,22 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     job = outlined(loaded, engine)
     rows = StepLoader(loaded, job.vendors, engine)
     with ThreadPoolExecutor(max_workers=1) as beside:
-        # The critical path needs the steps of all ranks, and nothing that is measured of them.
+        # The critical path needs the steps of all ranks, but none of their measures.
         followed = beside.submit(paths_of, job, rows, stretches)
         measured, exchanged = _second_round(loaded, job, engine)
-        told = [note for one in measured for note in one.notes]
-        found = combine(job, measured, exchanged)
-        passes, boxes = stage_boxes(loaded, job)
-        found = replace(found, structure=replace(found.structure, passes=passes, boxes=boxes))
+        notes = [*loaded.notes, *merge_notes(job.doubts), *(note for one in measured for note in one.notes)]
+        seen = replace(coverage(job, notes, {str(rank.root): rank.rank for rank in loaded.ranks}), files=loaded.files)
+        found = combine(job, measured, exchanged, certainty(seen, notes))
+        found = found.with_rows(chain(*stage_boxes(loaded, job, engine=engine)))
         paths, free = followed.result()
-    notes = [*loaded.notes, *merged(job.doubts), *told]
-    seen = replace(coverage(job, notes, {str(rank.root): rank.rank for rank in loaded.ranks}), files=loaded.files)
-    measures = _measures(job, found, notes, seen, paths, free)
+    measures = found.with_rows((*job.steps.every, *paths, *free))
     replay = StepReplay(loaded, job, rows)
-    grounds = advice.Evidence(
-        splits=job.steps.every,
-        paths=paths,
-        inputs=job.inputs,
-        coverage=seen,
-        frameworks=job.frameworks,
-        before=found.host.before,
-        hosts=found.host.steps,
-        code=found.rows(CodeLine),
-        signs=found.rows(JobSigns),
-        groups=found.communication.groups,
-        used=found.compute.chips,
-    )
+    grounds = advice.Evidence(measures=measures, inputs=job.inputs, coverage=seen, frameworks=job.frameworks)
     vendors = common_traits(row.vendor for row in job.inputs)
     times = found.rows(LeafTime)
-    tree = job_tree(times, Attainable(found.compute.operators, vendors.aim.value))
-    kinds = Kinds.of(tree)
-    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds, measures.job)
-    ascend = found.rows(AscendSplit)
+    tree = job_tree(times, AttainableGain(found.rows(OperatorCost), vendors.aim.value, found.rows(ChipUsed)))
+    kinds = LeafKinds.of(tree)
+    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds)
     report = Report(
         version=__version__,
         title=_title(loaded),
@@ -214,38 +176,26 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         inputs=job.inputs,
         coverage=seen,
         steps=job.steps.every,
-        ascend=ascend,
-        ascend_notes=difference(ascend, job.steps.every),
-        totals=found.rows(RankTotal),
-        streams=found.rows(StreamBusy),
-        clocks=job.clocks,
+        ascend_notes=difference(found.rows(AscendSplit), job.steps.every),
         paths=paths,
         free=free,
-        compute=found.compute,
-        rank_waits=longest(found.rank_waits, notes, "waits for the last rank"),
-        waits=longest(found.rows(TaskWait), notes, "waits by peer"),
-        links=found.rows(LinkSpeed),
-        communication=found.communication,
-        structure=found.structure,
-        top=Top(
-            kernels=merged_top(found.rows(KernelTop), notes, "kernels"),
-            operators=merged_top(found.rows(OperatorTop), notes, "operators"),
-            host_calls=merged_top(found.rows(HostCallTop), notes, "host calls"),
-            communication=merged_top(found.rows(CommunicationTop), notes, "communication"),
-        ),
         findings=with_ranges((*ranking.findings, *ranking.preview), ranking.known),
+        measured=(
+            *bounded(found, notes),
+            *found.rows(CommunicationNote),
+            *tree,
+            *role_times(found.rows(RoleOfRank), loaded.roles),
+        ),
         diagnostics=_gravest(notes),
-        host=found.host,
-        more=(*found.declared_rows(), *tree, *role_times(found.rows(RoleOfRank), loaded.roles)),
     )
-    plan = advice.advised(ranking, replay, grounds, report.measures)
+    plan = advice.advised(ranking, replay, grounds, report.measures, kinds)
     problems = ranking.as_planned(plan.actions)
     step_ns = plan.unprofiled.step_ns if plan.unprofiled else ranking.floor.step_ns
     judged = verdict(
-        Grounds(
+        VerdictGrounds(
             steps=job.steps,
             times=times,
-            kinds=kinds.counting(problems, step_ns),
+            kinds=kinds.counting(with_ranges(problems, ranking.known), step_ns),
             problems=problems,
             expected=seen.ranks_expected,
             noise=ranking.floor.share,
@@ -254,24 +204,6 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         )
     )
     return replace(report, plan=plan, verdict=judged)
-
-
-def _measures(
-    job: JobOutline,
-    found: Combined,
-    notes: Sequence[Diagnostic],
-    seen: Coverage,
-    paths: tuple[StepPath, ...],
-    free: tuple[StepFree, ...],
-) -> JobMeasures:
-    """All rows by kind, with paths and reasons of free time; of waits for a peer those that count, as `PeerWait`."""
-    # Who of the collected ranks arrived last is told by the starts of collectives: a wait that names its peer also runs
-    # while that one is busy with another link. It counts for peers that nobody saw start.
-    recorded: tuple[PeerWait, ...] = found.rows(TaskWait)
-    named = {wait.rank for wait in recorded}
-    timed = [wait for wait in found.rank_waits if wait.peer_collected or wait.rank not in named]
-    waits = (as_kind(PeerWait, wait) for wait in (*(one for one in recorded if not one.peer_collected), *timed))
-    return found.measures(job, seen, notes, (*waits, *paths, *free))
 
 
 def _gravest(notes: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -1,4 +1,4 @@
-"""What a report rests on: which ranks and steps were captured, and how the profiler's own numbers differ."""
+"""Computes the coverage of a report: captured ranks and steps, missing data, the profiler's other numbers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from types import MappingProxyType
 
 from hermes.base.errors import Diagnostic
 from hermes.base.message import Message, Text
-from hermes.model.measures import AscendSplit, StepSplit
 from hermes.model.report import Coverage
+from hermes.model.step_measures import AscendSplit, StepSplit
 from hermes.profiles import messages
 from hermes.profiles.pipeline import messages as said
 from hermes.profiles.pipeline.job_outline import JobOutline
 
 _EXACT_NS = 10
-"""Ascend's own file keeps picoseconds of double noise and Stage in quarters of a microsecond."""
+"""Rounding of Ascend's own step file in ns: double noise of picoseconds, and Stage in quarters of a microsecond."""
 
 
 def coverage(job: JobOutline, notes: Sequence[Diagnostic], roots: Mapping[str, int] = MappingProxyType({})) -> Coverage:
-    """What was captured, and what is missing: the gravest first. `roots` are the ranks by where they were read from."""
+    """Which ranks and steps were captured, and what is missing, gravest first.
+
+    `roots` gives, for each path that was read, the rank of its capture.
+    """
     collected, steps = job.collected, job.steps
     candidates = {said.BY_WORLD: max(job.worlds, default=0), said.BY_GROUPS: max(job.highest, default=0)}
     source, expected = max(candidates.items(), key=lambda pair: pair[1])
@@ -35,7 +38,7 @@ def coverage(job: JobOutline, notes: Sequence[Diagnostic], roots: Mapping[str, i
     if any(split.step is not None for split in steps.every) and len(numbers) > 1:
         missing.append((False, said.OTHER_STEPS))
     missing.extend(_lost(notes, roots))
-    # What casts doubt on all that follows is said before anything else.
+    # A loss that casts doubt on all other numbers is named first.
     missing.sort(key=lambda one: not one[0])
     return Coverage(
         ranks_seen=collected,
@@ -46,6 +49,13 @@ def coverage(job: JobOutline, notes: Sequence[Diagnostic], roots: Mapping[str, i
     )
 
 
+def certainty(coverage: Coverage, notes: Sequence[Diagnostic]) -> float:
+    """How certain findings are: 1 for a complete input, less if files are damaged or ranks are missing."""
+    degraded = any(note.level == "degraded" for note in notes)
+    partial = bool(coverage.ranks_expected and coverage.ranks_expected > len(coverage.ranks_seen))
+    return (0.7 if degraded else 1.0) * (0.9 if partial else 1.0)
+
+
 def _only(collected: Sequence[int], expected: int) -> Message:
     if not collected:
         return said.no_ranks(expected=expected)
@@ -53,9 +63,9 @@ def _only(collected: Sequence[int], expected: int) -> Message:
 
 
 def _lost(notes: Sequence[Diagnostic], roots: Mapping[str, int]) -> list[tuple[bool, Message]]:
-    """What damaged files cost, each once, with the ranks that it is said of where there are several.
+    """The losses from damaged files, each once, with its ranks if there are several.
 
-    First stands whether it casts doubt on the kernels.
+    The first value of each pair says whether the loss casts doubt on the kernels.
     """
     found: dict[tuple[Text, Text], set[int]] = {}
     for note in notes:
@@ -70,7 +80,7 @@ def _lost(notes: Sequence[Diagnostic], roots: Mapping[str, int]) -> list[tuple[b
 
 
 def difference(rows: Sequence[AscendSplit], splits: Sequence[StepSplit]) -> tuple[Text, ...]:
-    """Says how Ascend's definition differs from ours, and where the reported numbers differ from the computed ones."""
+    """Texts on how Ascend's definition of step parts differs from Hermes', and where reported times differ."""
     if not rows:
         return ()
     told: list[Text] = [said.STEP_FILE]

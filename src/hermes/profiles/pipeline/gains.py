@@ -1,4 +1,4 @@
-"""Predicted gains of findings: the replay of what stands for their cure."""
+"""Predicts the gains of findings, by replaying the change that stands for their fix."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Loss
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
+from hermes.profiles.advise.gain_bound import GainBound, only_host_changes
 from hermes.profiles.advise.noise import LEAST
-from hermes.profiles.advise.room import Room, of_host
 from hermes.profiles.load import Loaded
+from hermes.profiles.pipeline.critical_paths import StepLoader
 from hermes.profiles.pipeline.job_outline import JobOutline
-from hermes.profiles.pipeline.paths import StepLoader
-from hermes.profiles.pipeline.whatif import step_of
+from hermes.profiles.pipeline.load_replay_step import step_of
 from hermes.profiles.rules.gain_messages import more_changes, of_replay
 from hermes.profiles.whatif.changes import parse
-from hermes.profiles.whatif.job import JobStep
 from hermes.profiles.whatif.replay import Prediction, predict
+from hermes.profiles.whatif.step_event_graph import JobStep
 
-# Beyond so many ranks a replay of each finding takes longer than all the rest; `hermes whatif` has no such limit.
+# With more ranks, a replay of each finding takes longer than the rest of the analysis; `hermes whatif` has no limit.
 _RANKS = 64
 _NAMED, _LETTERS = 3, 60
-# So far beyond what a rule counted a replay of it is believed.
+# The largest ratio of a replayed gain to the cost that a rule counted; a larger replay is not believed.
 _BEYOND = 1.5
 UNEXPLAINED = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
 class StepReplay:
-    """Replays changes of the slowest rank's typical step, each set of them once; the step is built when asked for."""
+    """Replays changes of the slowest rank's typical step, each set once; the first replay builds the step."""
 
     def __init__(self, loaded: Loaded, job: JobOutline, load: StepLoader) -> None:
         self._loaded, self._job, self._load = loaded, job, load
@@ -49,7 +49,7 @@ class StepReplay:
             return None
 
     def __call__(self, specs: Sequence[str]) -> Prediction | None:
-        """What changes give together; None where no step can be replayed, or nothing is to be changed."""
+        """The gain of changes that are made together; None if no step can be replayed, or there is no change."""
         if not specs or self._step is None:
             return None
         asked = frozenset(specs)
@@ -58,27 +58,30 @@ class StepReplay:
         return self._known[asked]
 
 
-def with_gains(findings: Sequence[Loss], replay: StepReplay, path: StepPath | None, room: Room) -> tuple[Loss, ...]:
-    """The findings with gains from a replay where one is possible; the rest keep their bound.
+def with_gains(
+    findings: Sequence[Loss], replay: StepReplay, path: StepPath | None, room: GainBound
+) -> tuple[Loss, ...]:
+    """The findings with gains from a replay if it is possible; the other findings keep their bound.
 
-    Nothing costs more than the step, and no cure gives more than what it cures costs: a replay may find more, where the
-    loss hides others, and those are for their own cures. Where much of the critical path has no explanation, a replay
-    misses what stands behind that: then the bound is what a finding is held to.
+    No loss exceeds the step, and no gain exceeds its loss. A replay may give more if the loss hides other losses, which
+    belong to their own fixes. If much of the critical path has no explanation, a replay misses what that time hides:
+    then the gain is only a bound.
     """
     told = path is None or path.unexplained_share <= UNEXPLAINED.value
     return tuple(_within(_with_gain(finding, replay, told=told), room) for finding in findings)
 
 
-def _within(finding: Loss, room: Room) -> Loss:
-    """Gain at most cost, cost at most the step."""
+def _within(finding: Loss, room: GainBound) -> Loss:
+    """Limit the finding's gain to its cost, and its cost to the step."""
     if finding.endangers:
         return finding
     cost = finding.cost_ns
-    if finding.gain.replayed and of_host(finding.replay):
-        # A replay also sees what the host's loss did to other ranks, and what it kept from running beside other work.
+    if finding.gain.replayed and only_host_changes(finding.replay):
+        # A replay also includes what the host's loss did to other ranks, and what it kept from running beside other
+        # work.
         cost = max(cost, min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns))
     if finding.gain.replayed and finding.fault is Fault.STRAGGLER:
-        # A wait that names its peer is one of several: a replay sees all collectives that the rank holds up.
+        # A wait that names its peer is one of several: a replay includes all collectives that the rank delays.
         cost = max(cost, min(finding.gain.low_ns, room.waits_ns))
     cost = min(cost, room.step_ns) if room.step_ns else cost
     high = min(finding.gain.high_ns, cost)
@@ -88,7 +91,7 @@ def _within(finding: Loss, room: Room) -> Loss:
 
 
 def _method(specs: Sequence[str], method: Text) -> Message:
-    """How the replay was made, in a line: names of kernels may be hundreds of letters long."""
+    """One line that says how the replay was made; kernel names are cut, since they may be hundreds of letters long."""
     short = [spec if len(spec) <= _LETTERS else f"{spec[: _LETTERS - 1]}…" for spec in specs[:_NAMED]]
     more = more_changes(n=len(specs) - _NAMED) if len(specs) > _NAMED else None
     return of_replay(changes=short, more=more, method=method)
@@ -101,13 +104,15 @@ def _with_gain(finding: Loss, replay: StepReplay, *, told: bool) -> Loss:
     low = max(found.low_ns, 0)
     high = max(low, finding.gain.high_ns)
     if told and found.settled and found.low_ns < -LEAST.value * found.step_ns:
-        # Layers that are given to a stage whose gradients take longest make the step longer: no bound says otherwise.
+        # More layers on the stage whose gradients take longest lengthen the step: then no bound promises a gain.
         high = 0
     if finding.fault is Fault.STRAGGLER:
         if not found.settled and 2 * low < finding.gain.high_ns:
-            # Of one step nobody knows what made the rank begin late: it gives at least what it loses within.
+            # A single step does not tell why the rank began late: the fix gives at least what the rank loses within the
+            # step.
             return replace(finding, gain=replace(finding.gain, low_ns=min(low, finding.gain.high_ns)))
-        # Where making the rank as fast as the others gives nothing, it was late by chance, as others are in turn.
+        # If making the rank as fast as the others gives nothing, the rank was late by chance, as other ranks are in
+        # turn.
         high = max(low, min(finding.gain.high_ns, found.high_ns))
     return replace(
         finding,

@@ -1,19 +1,20 @@
-"""Communication and structure of a job, from what its ranks sent: no table of a rank is read here."""
+"""Builds the communication and structure rows of a job from what its ranks sent, without their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import polars as pl
 
-from hermes.model.comm_measures import Communication, LinkPair
+from hermes.base.message import Message
+from hermes.model.comm_measures import CommunicationNote, LinkPair, SlowRank
 from hermes.model.compute_measures import StepCompute
-from hermes.model.structure_measures import Balance, RankMatrix, Structure
-from hermes.profiles.measure.communication import contention, group_ops, lateness, slow_ranks, transfers
-from hermes.profiles.measure.communication.collectives import Operations
-from hermes.profiles.measure.stacked import beside, stacked
+from hermes.model.structure_measures import Balance, RankMatrix
+from hermes.profiles.measure.communication import contention, group_ops, lateness, messages, slow_ranks, transfers
+from hermes.profiles.measure.communication.wait_and_transfer import Operations
+from hermes.profiles.measure.stack_rank_tables import left_join_in_order, stacked
 from hermes.profiles.measure.structure import balance, matrix, pipeline
 from hermes.profiles.measure.structure.expert_operators import expert_operators
 from hermes.profiles.pipeline.job_outline import JobOutline
@@ -21,7 +22,7 @@ from hermes.profiles.pipeline.rank_exchange import RankExchange
 
 
 class JobExchange:
-    """The communication of all ranks, from their outlines and what each told of its operations."""
+    """The communication of all ranks, from their outlines and their exchanges."""
 
     def __init__(self, job: JobOutline, ranks: Sequence[RankExchange]) -> None:
         self._job = job
@@ -29,7 +30,7 @@ class JobExchange:
 
     @cached_property
     def _rows(self) -> pl.DataFrame | None:
-        """The operations of ranks that have any, with what runs beside them."""
+        """The collectives of ranks that have any, with the compute that hides them."""
         parts = [(one.rank, one.hidden) for one in self._ranks if one.hidden is not None]
         if not parts:
             return None
@@ -38,53 +39,53 @@ class JobExchange:
         self._ranks = [replace(one, hidden=None) for one in self._ranks]
         hidden = stacked(parts)
         parts.clear()
-        return beside(rows, hidden, ["rank", "comm_id"])
+        return left_join_in_order(rows, hidden, ["rank", "comm_id"])
 
     @cached_property
     def _sums(self) -> pl.DataFrame:
         return _together((one.sums for one in self._ranks), _NO_SUMS)
 
     @cached_property
-    def communication(self) -> Communication:
-        """The measures of communication."""
+    def _slow_ranks(self) -> tuple[SlowRank, ...]:
+        return () if self._rows is None else slow_ranks.slow_ranks(self._job.made, frozenset(self._job.collected))
+
+    def communication(self) -> Iterator[object]:
+        """Yield the communication rows of the job, and notes on what could not be measured."""
         job, rows, sums = self._job, self._rows, self._sums
         chips = {rank: place.chip for rank, place in job.places.items()}
         reported = _together((one.reported for one in self._ranks), _NO_LINKS)
+        yield from self._placed(transfers.link_pairs(_NO_SUMS if rows is None else sums, reported, chips))
         if rows is None:
-            return Communication(links=self._placed(transfers.link_pairs(_NO_SUMS, reported, chips)))
+            return
         fits = group_ops.latency_fits(rows, job.groups)
         traffic = _together((one.traffic for one in self._ranks), _NO_TRAFFIC)
         groups = group_ops.group_ops(rows, traffic, job.groups, job.places, job.world)
         beside = [row for one in self._ranks for row in one.contention]
-        return Communication(
-            kinds=group_ops.group_kinds(groups),
-            groups=groups,
-            fits=fits,
-            slow_ranks=slow_ranks.slow_ranks(job.made, frozenset(job.collected)),
-            arrivals=lateness.group_arrivals(rows, job.groups, job.world),
-            links=self._placed(transfers.link_pairs(sums, reported, chips)),
-            packets=transfers.packets(sums),
-            alignment=transfers.alignment(sums, rows),
-            stalls=transfers.stalls(sums, rows),
-            contention=contention.merged([*beside, *contention.comm_contention(rows, job.groups)]),
-            notes=(*job.match_notes, *_notes(job.made, rows, fitted=bool(fits))),
-        )
+        yield from group_ops.group_kinds(groups)
+        yield from groups
+        yield from fits
+        yield from self._slow_ranks
+        yield from lateness.group_arrivals(rows, job.groups, job.world)
+        yield from transfers.packets(sums)
+        yield from transfers.alignment(sums, rows)
+        yield from transfers.stalls(sums, rows)
+        yield from contention.merge_ranks([*beside, *contention.comm_contention(rows, job.groups)])
+        for note in (*job.match_notes, *_notes(job.made, rows, fitted=bool(fits))):
+            yield CommunicationNote(text=note)
 
-    def _placed(self, links: Sequence[LinkPair]) -> tuple[LinkPair, ...]:
-        """The links with whether both ranks are on one host; a rank that was not collected has none."""
+    def _placed(self, links: Sequence[LinkPair]) -> Iterator[LinkPair]:
+        """The links, marked if both ranks are on one host; unmarked if a rank was not collected."""
         hosts = {rank: place.host for rank, place in self._job.places.items() if place.host is not None}
-        return tuple(
-            replace(link, same_host=hosts[link.rank] == hosts[link.peer])
-            if link.rank in hosts and link.peer in hosts
-            else link
-            for link in links
-        )
+        for link in links:
+            known = link.rank in hosts and link.peer in hosts
+            yield replace(link, same_host=hosts[link.rank] == hosts[link.peer]) if known else link
 
-    def structure(self, computed: Sequence[StepCompute]) -> Structure:
-        """Pipeline, balance and rank matrix; `computed` are the steps of all ranks."""
+    def structure(self, computed: Sequence[StepCompute]) -> Iterator[object]:
+        """Yield the rows of pipeline, balance and rank matrix; `computed` are the compute rows of all steps."""
         job = self._job
         waits = {one.rank: one.wait for one in self._ranks if one.wait is not None}
-        line = pipeline.pipeline(*job.stages, waits, job.steps) if job.stages else None
+        if job.stages and (line := pipeline.pipeline(*job.stages, waits, job.steps)) is not None:
+            yield line
         members = {
             kind: {
                 f"{info.label} {info.members[0]}": info.members
@@ -102,14 +103,16 @@ class JobExchange:
         )
         if not even and not job.stages:
             even = self._operations(computed, members["dp"])
-        single = expert_operators({one.rank: one.expert_calls for one in self._ranks if one.expert_calls is not None},
-                                  members["ep"])  # fmt: skip
-        return Structure(pipeline=line, balances=even, experts=single, matrix=self._matrix(waits, tokens, experts))
+        yield from even
+        calls = {one.rank: one.expert_calls for one in self._ranks if one.expert_calls is not None}
+        yield from expert_operators(calls, members["ep"])
+        if (whole := self._matrix(waits, tokens, experts)) is not None:
+            yield whole
 
     def _operations(
         self, computed: Sequence[StepCompute], data_parallel: Mapping[str, tuple[int, ...]]
     ) -> tuple[Balance, ...]:
-        """How operations are spread over data-parallel ranks, where nothing else spreads them."""
+        """How operations are spread over data-parallel ranks, if no other parallelism spreads them."""
         if not set(self._job.kinds.values()) <= {"dp", "world", None}:
             return ()
         loads, work = balance.operations_of(computed)
@@ -124,14 +127,13 @@ class JobExchange:
     ) -> RankMatrix | None:
         steps, rows = self._job.steps, self._rows
         counts = {rank: max(sum(split.step is not None for split in steps.of(rank)), 1) for rank in steps.ranks}
-        slow = self.communication.slow_ranks
         metrics: list[tuple[str, str, Mapping[int, float]]] = [
             (name, "ns", matrix.medians(steps, field)) for name, field in matrix.OF_STEPS
         ]
         metrics += [(name, "ns", matrix.per_step(rows, column, counts)) for name, column in matrix.OF_OPERATIONS]
         metrics += [
             ("bubble", "ns", {rank: wait.bubble_ns / wait.steps for rank, wait in waits.items()}),
-            ("held the others up", "ns", matrix.held(slow, counts) if rows is not None else {}),
+            ("held the others up", "ns", matrix.delays_of_ranks(self._slow_ranks, counts)),
             ("link speed", "GB/s", matrix.speeds([self._sums] if self._sums.height else [])),
             ("tokens", "tokens", matrix.means(tokens)),
             ("expert tokens", "tokens", matrix.means(experts)),
@@ -159,19 +161,14 @@ _NO_LINKS = pl.DataFrame(
 )
 
 
-def _notes(made: Operations, rows: pl.DataFrame, *, fitted: bool) -> tuple[str, ...]:
+def _notes(made: Operations, rows: pl.DataFrame, *, fitted: bool) -> tuple[Message, ...]:
     said = []
     untold = rows.filter(~pl.col("split"))
     if untold.height:
-        said.append(
-            f"Of {untold.height} of {rows.height} operations the last arrival is unknown (members were not collected, "
-            "their number is not recorded, or the operation has no group): they are not split into wait and transfer."
-        )
+        said.append(messages.last_arrival_unknown(unknown=str(untold.height), of=str(rows.height)))
     unmatched = made.instances.filter(~pl.col("matched")).height
     if unmatched:
-        said.append(f"{unmatched} operations seem to begin after they ended elsewhere: their rows do not fit together.")
+        said.append(messages.rows_unmatched(operations=str(unmatched)))
     if not fitted:
-        said.append(
-            "No fixed cost of operations was fitted: it needs six operations of three sizes that differ fourfold."
-        )
+        said.append(messages.NO_FIXED_COST)
     return tuple(said)

@@ -1,4 +1,4 @@
-"""The leaves of all ranks: whole for as many as one looks at, and by leaf for the others."""
+"""Collects the leaves of all ranks: in full for a limited number of ranks, summed by leaf for the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime
-from hermes.model.measures import StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import typical_step
 
 _OF_SPLIT = {
@@ -15,11 +15,11 @@ _OF_SPLIT = {
     Leaf.NOT_RECORDED: "free_ns",
 }  # fmt: skip
 WHOLE = 64
-"""Of so many ranks the report holds operators and places: evenly chosen from the shortest steps to the longest."""
+"""The number of ranks whose leaves the report keeps in full: evenly chosen from the shortest steps to the longest."""
 
 
 def job_leaves(ranks: Sequence[Sequence[LeafTime]]) -> Iterator[LeafTime]:
-    """The rows of all ranks, each rank's in one sequence. No leaf of any rank is left out."""
+    """The leaf rows of all ranks, given as one sequence per rank. No leaf of any rank is left out."""
     lengths = sorted((sum(row.total_ns for row in rows), place) for place, rows in enumerate(ranks))
     last = len(lengths) - 1
     chosen = {lengths[round(at * last / (WHOLE - 1))][1] for at in range(WHOLE)} if last >= WHOLE else range(len(ranks))
@@ -28,7 +28,7 @@ def job_leaves(ranks: Sequence[Sequence[LeafTime]]) -> Iterator[LeafTime]:
 
 
 def leaves_of_splits(splits: Iterable[StepSplit]) -> Iterator[LeafTime]:
-    """The leaves of ranks of which only the split of each step is known, such as those of a table of step times."""
+    """The leaves of ranks that have only a split of each step, such as from a table of step times."""
     by_rank: dict[int, list[StepSplit]] = {}
     for split in splits:
         if split.compute_ns is not None:
@@ -45,7 +45,7 @@ def leaves_of_splits(splits: Iterable[StepSplit]) -> Iterator[LeafTime]:
 
 
 def _by_leaf(rows: Sequence[LeafTime]) -> Iterator[LeafTime]:
-    """One row for each leaf and each rank that is waited for."""
+    """One row for each leaf and each awaited rank."""
     sums: dict[tuple[object, object], LeafTime] = {}
     for row in rows:
         key = (row.leaf, row.awaited)

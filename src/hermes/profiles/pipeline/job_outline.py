@@ -1,4 +1,4 @@
-"""What the outlines of all ranks tell together: clocks, who arrived last at each operation, stages of the pipeline."""
+"""Builds the outline of a job from the outlines of its ranks: clocks, last arrivals at collectives, pipeline stages."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from functools import cached_property
 import polars as pl
 
 from hermes.base.errors import Diagnostic
-from hermes.base.members import unpacked
-from hermes.model.measures import ClockOffset
+from hermes.base.number_ranges import unpacked
+from hermes.model.step_measures import ClockOffset
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.align.offsets import clock_offsets
 from hermes.profiles.measure.communication import group_ops
-from hermes.profiles.measure.communication.arrivals import ArrivalsByRank, arrivals, by_starts, gathered
-from hermes.profiles.measure.communication.collectives import GroupInfo, Operations, operations
-from hermes.profiles.measure.communication.ungrouped import matched
-from hermes.profiles.measure.stacked import stacked
+from hermes.profiles.measure.communication.last_arrivals import (
+    ArrivalsByRank,
+    arrivals,
+    arrivals_by_starts,
+    operations_of_all_ranks,
+)
+from hermes.profiles.measure.communication.match_ungrouped import match_ungrouped
+from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo, Operations, operations
+from hermes.profiles.measure.stack_rank_tables import stacked
 from hermes.profiles.measure.structure import pipeline
 from hermes.profiles.pipeline.rank_exchange import GIVEN
 from hermes.profiles.pipeline.rank_outline import RankOutline
 
 
 class JobOutline:
-    """The ranks of a job before they are measured: steps, clocks, and who held each operation up."""
+    """The ranks of a job before they are measured: steps, clocks, and which rank arrived last at each collective."""
 
     def __init__(self, outlines: Sequence[RankOutline]) -> None:
         ordered = sorted(outlines, key=lambda one: one.rank)
@@ -34,15 +39,17 @@ class JobOutline:
         self.frameworks = tuple(sorted({one.framework for one in ordered if one.framework is not None}))
         self.steps = JobSteps(split for one in ordered for split in one.splits)
         self.doubts: tuple[Diagnostic, ...] = tuple(note for one in ordered for note in one.doubts)
-        self.places = {one.rank: group_ops.Place(host=one.input.host, chip=one.input.chip) for one in ordered}
+        self.places = {one.rank: group_ops.RankPlace(host=one.input.host, chip=one.input.chip) for one in ordered}
         self.worlds = Counter(one.world_size for one in ordered if one.world_size)
         self.highest = Counter(one.highest + 1 for one in ordered if one.highest is not None)
         self.groups = _groups(ordered)
-        # Where the job does not say how many ranks it has, its largest group does, at least.
+        # If the job does not tell its number of ranks, its largest group gives a lower bound.
         sizes = [info.size or 0 for info in self.groups.values()]
         self.world = max(len(ordered), max(self.worlds, default=0), max(sizes, default=0))
         hosts = {rank: place.host for rank, place in self.places.items()}
-        by_order = matched(gathered({one.rank: one.operations for one in ordered}), hosts, self.world)
+        by_order = match_ungrouped(
+            operations_of_all_ranks({one.rank: one.operations for one in ordered}), hosts, self.world
+        )
         self.every = by_order.every.drop("stream", strict=False)
         self.match_notes = by_order.notes
         self.groups |= by_order.groups
@@ -56,22 +63,22 @@ class JobOutline:
 
     @cached_property
     def held_up(self) -> pl.DataFrame:
-        """Who held each operation up, as `arrivals.arrivals` gives it."""
-        return arrivals(by_starts(self.every, self._offsets), self._late)
+        """Which rank arrived last at each collective, as `arrivals.arrivals` gives it."""
+        return arrivals(arrivals_by_starts(self.every, self._offsets), self._late)
 
     @cached_property
     def arrivals(self) -> ArrivalsByRank:
-        """The same by rank and operation."""
+        """The last arrivals by rank and collective."""
         return ArrivalsByRank(self.held_up, frozenset(self.collected))
 
     @cached_property
     def made(self) -> Operations:
-        """Every operation, split where the last arrival is known."""
+        """Every collective, split into wait and transfer if its last arrival is known."""
         return operations(self.every, self._offsets, self._late, self.groups)
 
     @cached_property
     def kinds(self) -> Mapping[str, str | None]:
-        """The dimension that each group serves."""
+        """The parallel dimension that each group serves."""
         ops = dict(self.every.group_by("group").agg(pl.col("op").unique()).iter_rows())
         return {
             identity: group_ops.parallel_of(info, set(ops.get(identity, ())), self.world)[0]
@@ -80,7 +87,7 @@ class JobOutline:
 
     @cached_property
     def members(self) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
-        """By dimension the members of the group of each rank, as far as they are recorded."""
+        """For each dimension, the members of each rank's group, as far as they are recorded."""
         found: dict[str, dict[int, tuple[int, ...]]] = {}
         for identity, info in self.groups.items():
             kind = self.kinds.get(identity)
@@ -90,12 +97,12 @@ class JobOutline:
 
     @cached_property
     def stages(self) -> tuple[dict[int, int], pipeline.Source] | None:
-        """The stage of each rank, and what tells it; None without a pipeline."""
+        """The pipeline stage of each rank, and the source of this knowledge; None without a pipeline."""
         lines = [info.members for identity, info in self.groups.items() if self.kinds[identity] == "pp"]
         return pipeline.stages_of(self._stages, [line for line in lines if line], self.made.rows)
 
     def held(self) -> Mapping[int, pl.DataFrame]:
-        """By rank when others waited for it, as `leaves.tree` wants it: until it began the operation that they had."""
+        """For each rank, when others waited for it until it began the collective, for `leaves_of_rank.tree`."""
         rows = self.made.rows.select("rank", "manner", "group", "key", "start_ns", "split", "last", "wait_ns")
         own = rows.filter(pl.col("rank") == pl.col("last")).select("manner", "group", "key", "last", "start_ns")
         waits = rows.filter(pl.col("split") & (pl.col("wait_ns") > 0) & (pl.col("rank") != pl.col("last")))
@@ -109,7 +116,7 @@ class JobOutline:
         }
 
     def given(self) -> Mapping[int, pl.DataFrame]:
-        """By rank what `exchange` is given of its operations."""
+        """For each rank, the columns of its collectives that `exchange` takes."""
         stages = pl.DataFrame(
             list((self.stages[0] if self.stages else {}).items()),
             schema={"rank": pl.Int64, "stage": pl.Int64},
@@ -126,7 +133,7 @@ class JobOutline:
 
 
 def _groups(outlines: Sequence[RankOutline]) -> dict[str, GroupInfo]:
-    """All groups; each is known by one of its ranks at least, and by the first of them here."""
+    """All process groups, each as the first rank that knows it describes it."""
     found: dict[str, GroupInfo] = {}
     for one in outlines:
         for group in one.groups:
@@ -137,6 +144,6 @@ def _groups(outlines: Sequence[RankOutline]) -> dict[str, GroupInfo]:
 
 
 def _late(outlines: Sequence[RankOutline], collected: Sequence[int]) -> pl.DataFrame:
-    """Arrivals of ranks that were not collected."""
+    """Arrivals at collectives of ranks that were not collected."""
     named = stacked((one.rank, one.late) for one in outlines)
     return named.filter(~pl.col("late").is_in(list(collected)))

@@ -1,4 +1,4 @@
-"""What an analysis says of coverage, and of the profiler's own split of the step."""
+"""Messages about coverage, and about the profiler's own split of the step."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ STEP_FILE = sentence("coverage.step_file")
 
 @message("coverage.only_ranks")
 def only_ranks(*, n: Count, ranks: Ranks, expected: Count) -> None:
-    """Ranks were not collected."""
+    """Message: only some of the expected ranks were collected."""
 
 
 @message("coverage.no_ranks")
 def no_ranks(*, expected: Count) -> None:
-    """Ranks were not collected."""
+    """Message: none of the expected ranks were collected."""
 
 
 @message("coverage.size_unknown")
 def size_unknown(*, n: Count) -> None:
-    """The size of the job is not known."""
+    """Message: the number of ranks of the job is unknown."""
 
 
 @message("coverage.blind")
 def blind(*, ranks: Ranks) -> None:
-    """Ranks have no device."""
+    """Message: some ranks have no records of a device."""
 
 
 @message("coverage.lost")
 def lost(*, what: Text, lost: Text, ranks: Ranks | None = None) -> None:
-    """A note costs something."""
+    """Message: what a damaged file costs the analysis."""
 
 
 @message("coverage.exposed_copies")
 def exposed_copies(*, most: Ns) -> None:
-    """Ascend's own split."""
+    """Message: exposed copies, which Ascend's own split of the step counts differently."""
 
 
 @message("coverage.parts_differ")
 def parts_differ(*, part: Name, gap: Ns) -> None:
-    """Ascend's own split."""
+    """Message: a part of Ascend's own split of the step differs from the computed part."""
 
 
 @message("coverage.part_rounded")
 def part_rounded(*, part: Name, gap: Ns) -> None:
-    """Ascend's own split."""
+    """Message: a part of Ascend's own split of the step differs by rounding."""

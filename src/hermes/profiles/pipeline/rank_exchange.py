@@ -1,6 +1,6 @@
-"""The part of the second round that needs other ranks: a rank's operations, once it is known when each could begin.
+"""The second round for one rank, with data of other ranks: its collectives, split at their last arrival.
 
-What others did is given with its operations, as columns; of tables only the rank's own are read.
+What other ranks did is given as columns of the rank's collectives; only the rank's own tables are read.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.base.intervals import EMPTY, Intervals, flat
+from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
 from hermes.knowledge.operators import EXPERTS
 from hermes.model.comm_measures import Contention
 from hermes.model.leaf_time import LeafTime
 from hermes.profiles.measure.communication import contention, group_ops, transfers
-from hermes.profiles.measure.communication.collectives import with_compute, with_tasks
-from hermes.profiles.measure.leaves.of_rank import leaves
+from hermes.profiles.measure.communication.wait_and_transfer import with_compute, with_tasks
+from hermes.profiles.measure.leaves.leaves_of_rank import leaves
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure import balance, pipeline
 from hermes.profiles.measure.structure.expert_operators import expert_calls_of
@@ -24,18 +24,20 @@ GIVEN = (
     "comm_id", "op", "group", "step", "bytes", "start_ns", "dur_ns", "split", "wait_ns", "arrival_ns", "elsewhere",
     "last",
 )  # fmt: skip
-"""What is given of each operation: `collectives.operations`, and whether the last to arrive is in another stage,
-and which rank it is."""
+"""The columns given of each collective:
+
+`collectives.operations`, whether the last rank to arrive is in another stage, and that rank.
+"""
 MOST_SUMS = 4_096
-"""Rows of transfers by link, size and step that a rank may send; beyond, its steps are taken together."""
+"""The most rows of transfers by link, size and step that a rank may send; with more, its steps are summed."""
 _MOST_CONTRASTS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankExchange:
-    """What one rank tells of its operations: `hidden` by `comm_id`, sums of transfers, contention, waits for stages.
+    """What one rank tells about its collectives: `hidden` by `comm_id`, sums of transfers, contention, stage waits.
 
-    And its leaves, since it is known by then for whom it waited.
+    The leaves of the rank are part of it, since the ranks that it waited for are known by then.
     """
 
     rank: int
@@ -52,9 +54,9 @@ class RankExchange:
 
 
 def exchange(rank: RankTables, given: pl.DataFrame, held: pl.DataFrame, steps: int, *, alone: bool) -> RankExchange:
-    """What a rank's own tables tell of its operations; `given` holds the columns `GIVEN`, `steps` its marked steps.
+    """The exchange of a rank from its own tables; `given` has the columns `GIVEN`; `steps` counts its marked steps.
 
-    `held` tells when other ranks waited for this one, as `leaves.tree` wants it.
+    `held` tells when other ranks waited for this rank, as `leaves_of_rank.tree` takes it.
     """
     task = rank.table("comm_task")
     tokens, experts, calls = (None, None, None) if alone else _load_of(rank)
@@ -85,11 +87,11 @@ def exchange(rank: RankTables, given: pl.DataFrame, held: pl.DataFrame, steps: i
 def _compute(rank: RankTables) -> Intervals:
     rows = rank.table("kernel").filter(pl.col("component") == "compute")
     starts = rows["start_ns"].to_numpy()
-    return flat(starts, starts + rows["dur_ns"].to_numpy()) if rows.height else EMPTY
+    return union_of_intervals(starts, starts + rows["dur_ns"].to_numpy()) if rows.height else EMPTY
 
 
 def _bounded(sums: pl.DataFrame) -> pl.DataFrame:
-    """The sums without their steps, where a rank has too many of them: the median is that of the steps' medians."""
+    """The sums over all steps if a rank has too many rows by step: their median is the median of the steps' medians."""
     if sums.height <= MOST_SUMS:
         return sums
     link = ["rank", "peer_rank", "transport", "task", "bytes"]
@@ -99,7 +101,7 @@ def _bounded(sums: pl.DataFrame) -> pl.DataFrame:
         pl.col("median_ns").median(),
         pl.col("stalled", "stalled_ns").sum(),
         pl.col("longest_ns").max(),
-        pl.col("at_ns").sort_by("longest_ns", nulls_last=False).last(),
+        transfers.first_of_longest(pl.col("at_ns"), pl.col("longest_ns")),
     )
     return whole.sort("time_ns", *link, descending=[True] + [False] * len(link)).head(MOST_SUMS).select(sums.columns)
 
@@ -115,7 +117,7 @@ def _beside(rank: RankTables, own: pl.DataFrame, compute: Intervals) -> tuple[Co
 
 
 def _load_of(rank: RankTables) -> tuple[pl.DataFrame | None, pl.DataFrame | None, pl.DataFrame | None]:
-    """Tokens by the shapes of what looked them up, of what the experts multiplied, and of each such operator."""
+    """Tokens by the shapes of embedding lookups, tokens of the experts' products, and calls of expert operators."""
     data, kernel = rank.data, rank.table("kernel")
     names = (*balance.EMBEDDINGS, *EXPERTS)
     called = data.where("host_op", ("name", "step", "shapes", "start_ns"), pl.col("name").is_in(names))

@@ -1,4 +1,4 @@
-"""The second round over the ranks: every measure of one rank, by functions that `measure.registry` finds."""
+"""The second round for one rank: computes every measure of `measure.registry` on its tables."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hermes.profiles import messages
 from hermes.profiles.measure.registry import PerRank, RankTables, every_measure
 
 MOST_ROWS = 2_000
-"""Rows of one kind that a rank may send: the first, which are the longest where a measure has an order."""
+"""The most rows of one kind that a rank may send: the first rows, which are the longest if a measure has an order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMeasures:
-    """What was measured of one rank, which knew nothing of the others: rows of all kinds; at most 1 MB as bytes."""
+    """The measures of one rank, computed without the other ranks: rows of all kinds; at most 1 MB as bytes."""
 
     rank: int
     rows: tuple[object, ...]
@@ -25,7 +25,7 @@ class RankMeasures:
 
 
 def measure(rank: RankTables, *, threads: int = 1) -> RankMeasures:
-    """All measures of one rank; `threads` of them at once, which lets polars and NumPy work side by side."""
+    """All measures of one rank; `threads` measures run at once, so polars and NumPy work side by side."""
     found = every_measure()
     made = _beside(rank, found, threads) if threads > 1 else [one.rows(rank) for one in found]
     counts: Counter[type] = Counter()
@@ -38,7 +38,10 @@ def measure(rank: RankTables, *, threads: int = 1) -> RankMeasures:
 
 
 def _beside(rank: RankTables, found: Sequence[PerRank], threads: int) -> list[tuple[object, ...]]:
-    """Their rows. Every other thread begins at the end: measures that stand together wait for what they share."""
+    """The rows of each measure.
+
+    Every other thread begins at the end: neighbouring measures wait for what they share.
+    """
     left = deque(range(len(found)))
     made: dict[int, tuple[object, ...]] = {}
 

@@ -1,7 +1,7 @@
-"""The first round over the ranks: what a job must know of each before any of them can be measured against the others.
+"""The first round for one rank: its outline, which the measures of other ranks need.
 
-Steps, operations of communication with their keys, groups, and what the rank says of itself. It is light: of the wide
-tables it reads a few columns.
+The outline holds steps, collectives with their keys, process groups, and the rank's settings. It is cheap: only a few
+columns of the wide tables are read.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from dataclasses import dataclass
 import polars as pl
 
 from hermes.base.errors import Diagnostic
-from hermes.base.members import Runs, packed
-from hermes.model.measures import StepSplit
+from hermes.base.number_ranges import Runs, packed
 from hermes.model.report import Input
+from hermes.model.step_measures import StepSplit
 from hermes.profiles import messages
-from hermes.profiles.measure.communication.arrivals import by_peer, identified, with_keys
-from hermes.profiles.measure.communication.collectives import group_info
+from hermes.profiles.measure.communication.last_arrivals import identified_operations, longest_peer_waits, with_keys
+from hermes.profiles.measure.communication.wait_and_transfer import group_info
 from hermes.profiles.measure.steps.breakdown import ascend_splits, reported_splits, step_splits, summed_splits
-from hermes.profiles.pipeline.doubtful_steps import step_doubts
-from hermes.profiles.pipeline.profilers_own_split import contradictions
+from hermes.profiles.pipeline.check_step_marks import step_doubts
+from hermes.profiles.pipeline.profiler_step_split import contradictions
 from hermes.store.rank_data import RankData
 
 MOST_OPERATIONS = 16_384
-"""So many operations of communication of a rank are held against those of the others, the first of the capture: one
-takes some 30 bytes, and what travels of a rank may be 1 MB."""
+"""The most collectives of a rank that are compared with other ranks: the first ones of the capture.
+
+A collective takes about 30 bytes, and a rank may send 1 MB.
+"""
 _KERNEL = ("rank", "component", "start_ns", "dur_ns", "step")
 _COMM_OP = (
     "rank", "comm_id", "op", "group", "name", "sequence", "peer", "start_ns", "dur_ns", "step", "bytes", "library",
@@ -35,7 +37,7 @@ _WAIT = ("rank", "comm_id", "task", "plane", "peer_rank", "start_ns", "dur_ns", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankGroup:
-    """A process group as one rank knows it; `members` are its global ranks where all are recorded."""
+    """A process group as one rank knows it; `members` are its global ranks if all are recorded."""
 
     identity: str
     label: str
@@ -45,10 +47,10 @@ class RankGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankOutline:
-    """One rank before it is measured.
+    """The outline of one rank before it is measured: its input, groups, steps and collectives.
 
-    `operations` are as `arrivals.with_keys` makes them, with `named`: whether waits by peer are recorded of it; `late`
-    as `arrivals.by_peer`. `highest` is the highest global rank or member of its groups.
+    `operations` are made by `arrivals.with_keys`; their column `named` says whether waits by peer were recorded. `late`
+    is made by `last_arrivals.longest_peer_waits`. `highest` is the highest global rank or member of the rank's groups.
     """
 
     rank: int
@@ -64,16 +66,16 @@ class RankOutline:
 
 
 def outline(data: RankData) -> RankOutline:
-    """The outline of one rank: of its tables alone."""
+    """The outline of one rank, from its own tables."""
     row = data.table("rank").row(0, named=True)
     step, kernel, comm_op = data.table("step"), data.table("kernel", *_KERNEL), data.table("comm_op", *_COMM_OP)
     group, waits = data.table("group"), data.table("comm_task", *_WAIT)
     doubts = _contradictions(data, step, kernel, comm_op)
-    # A service has requests and no steps: nobody forgot to mark them.
+    # A service has requests and no steps: its missing step marks are no mistake.
     if kernel.height or not data.table("request", "request").height:
         doubts += step_doubts(data.place, step, kernel)
     named = waits.filter((pl.col("task") == "notify_wait") & pl.col("peer_rank").is_not_null())["comm_id"]
-    own = with_keys(data.rank, identified(data.rank, comm_op, group))
+    own = with_keys(data.rank, identified_operations(data.rank, comm_op, group))
     if own.height > MOST_OPERATIONS:
         doubts.append(_too_many(data, own.height))
         own = own.sort("start_ns", "comm_id").head(MOST_OPERATIONS)
@@ -96,14 +98,14 @@ def outline(data: RankData) -> RankOutline:
         operations=own.drop("rank", "sequence").with_columns(
             pl.col("comm_id").is_in(named.drop_nulls().unique().implode()).alias("named")
         ),
-        late=by_peer(waits),
+        late=longest_peer_waits(waits),
     )  # fmt: skip
 
 
 def _contradictions(
     data: RankData, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame
 ) -> list[Diagnostic]:
-    """What the profiler's own split of steps says otherwise than the tasks."""
+    """Notes on steps in which the profiler's own split contradicts the tasks."""
     reported = reported_splits(data.table("step_reported"))
     return contradictions(data.place, ascend_splits(step, kernel, comm_op), reported) if reported else []
 

@@ -1,8 +1,8 @@
-"""The steps of one rank alone, for what compares runs."""
+"""Splits the steps of one rank without the other ranks, for comparisons of runs."""
 
 from __future__ import annotations
 
-from hermes.model.measures import StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.measure.steps.breakdown import step_splits
 from hermes.store.rank_data import RankData
 
@@ -11,11 +11,11 @@ _COMM_OP = ("rank", "library", "start_ns", "dur_ns", "step")
 
 
 def vendor_of(rank: RankData) -> str:
-    """`ascend`, `nvidia`, `amd` or `cpu`."""
+    """The vendor of a rank's device: `ascend`, `nvidia`, `amd` or `cpu`."""
     return str(rank.table("rank", "vendor").item(0, 0))
 
 
 def splits_of(rank: RankData) -> tuple[StepSplit, ...]:
-    """The steps of one rank, split exactly."""
+    """The steps of one rank with their exact split into parts."""
     tables = rank.table("kernel", *_KERNEL), rank.table("comm_op", *_COMM_OP)
     return step_splits(vendor_of(rank), rank.table("step"), *tables)

@@ -1,1 +1,1 @@
-"""Formats in, canonical tables out; no opinion about what the numbers mean."""
+"""Readers of profiler formats: each turns captures into canonical tables, without judging the numbers."""

@@ -1,4 +1,4 @@
-"""Which step a row belongs to: host rows by the clock, device rows by who launched them."""
+"""Assigns rows to steps: host rows by the clock, device rows by the call that launched them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ _Ints = NDArray[np.int64]
 
 
 def own_host(step: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows` with `step`: the mark of the table `step` that holds `start_ns`, else null."""
+    """`rows` with `step`: the number of the mark in the table `step` that contains `start_ns`, else null."""
     marks = _Marks(step)
     return rows.with_columns(_numbered(marks, marks.holding(rows["start_ns"].to_numpy())))
 
 
 def own_device(step: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """`rows` of a device with `step`, since devices run behind the host.
+    """`rows` of a device with `step`, since devices lag behind the host.
 
-    A row with `launch_ns` belongs to the step that launched it. A row without one goes by device order: to the step
-    whose first launched row starts at or before it, up to the later of that step's last row and its end on the
-    host. When no row has a launch, the mark that holds `start_ns` decides.
+    A row with `launch_ns` belongs to the step that launched it. A row without a launch goes by device order, to the
+    step whose first launched row starts at or before it. The step reaches to the later of its last row and its end on
+    the host. If no row has a launch, the mark that contains `start_ns` decides.
     """
     marks = _Marks(step)
     starts = rows["start_ns"].to_numpy()
@@ -47,7 +47,7 @@ class _Marks:
         self.ends = self.starts + step["dur_ns"].to_numpy()
 
     def holding(self, moments: _Ints) -> _Ints:
-        """Index of the mark that holds each moment, or -1."""
+        """The index of the mark that contains each moment, or -1."""
         if not len(self.starts):
             return np.full(len(moments), -1, dtype=np.int64)
         index = np.searchsorted(self.starts, moments, side="right") - 1
@@ -55,13 +55,13 @@ class _Marks:
         return np.where(inside, index, -1).astype(np.int64)
 
     def by_device_order(self, owner: _Ints, starts: _Ints, ends: _Ints, moments: _Ints) -> _Ints:
-        """Index of the step whose stretch of device time holds each moment, or -1."""
+        """The index of the step whose stretch of device time contains each moment, or -1."""
         known = owner >= 0
         firsts = np.full(len(self.starts), np.iinfo(np.int64).max, dtype=np.int64)
         lasts = self.ends.copy()
         np.minimum.at(firsts, owner[known], starts[known])
         np.maximum.at(lasts, owner[known], ends[known])
-        # A step that launched nothing starts on the device where it starts on the host.
+        # A step that launched nothing starts on the device when it starts on the host.
         firsts = np.where(firsts == np.iinfo(np.int64).max, self.starts, firsts)
         order = np.argsort(firsts, kind="stable")
         if not len(order):

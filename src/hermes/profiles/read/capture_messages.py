@@ -1,4 +1,4 @@
-"""What is said of several captures: which of them is read, what is left out by that, and how to choose another."""
+"""Messages about several captures: which one is read, what is lost by leaving others out, and how to choose another."""
 
 from __future__ import annotations
 
@@ -15,59 +15,59 @@ DO_ONE_SERVICE = sentence("read.do.one_service")
 
 @message("read.lost.runs")
 def lost_runs(*, n: Count) -> None:
-    """Lost: captures."""
+    """Message part: how many captures of other runs are left out."""
 
 
 @message("read.lost.jobs")
 def lost_jobs(*, n: Count) -> None:
-    """Lost: captures."""
+    """Message part: how many captures of other jobs are left out."""
 
 
 @message("read.do.choose")
 def do_choose(*, capture: Name) -> None:
-    """How to choose a capture."""
+    """Hint: how to choose a capture by its name."""
 
 
 @message("read.same_rank")
 def same_rank(*, n: Count, rank: Rank) -> None:
-    """Captures say the same rank."""
+    """Message: several captures name the same rank."""
 
 
 @message("read.several_services")
 def several_services(*, n: Count) -> None:
-    """Several services were given."""
+    """Message: captures of several services were given."""
 
 
 @message("read.rank_assumed")
 def rank_assumed(*, rank: Rank) -> None:
-    """A rank is not known."""
+    """Message: the rank of a capture is unknown, and a number is assumed."""
 
 
 @message("read.captured_again")
 def captured_again(*, n: Count, rank: Rank, latest: Name) -> None:
-    """A rank has several captures."""
+    """Message: a rank has several captures, and the latest is read."""
 
 
 @message("read.different_jobs")
 def different_jobs(*, jobs: Messages, chosen: Message) -> None:
-    """Captures are of several jobs."""
+    """Message: the captures belong to several jobs, and one job is chosen."""
 
 
 @message("read.captures_of_job")
 def captures_of_job(*, n: Count, size: Message) -> None:
-    """Captures of one job."""
+    """Message part: how many captures belong to a job of a size."""
 
 
 @message("read.job_size")
 def job_size(*, n: Count) -> None:
-    """The size of a job."""
+    """Message part: how many ranks a job has."""
 
 
 @message("read.different_times")
 def different_times(*, n: Count, capture: Name) -> None:
-    """Processes have several captures."""
+    """Message: processes have several captures, taken at different times."""
 
 
 @message("read.different_runs")
 def different_runs(*, n: Count, capture: Name) -> None:
-    """Captures are of several runs."""
+    """Message: the captures belong to several runs of a job."""

@@ -1,8 +1,8 @@
-"""Chrome trace JSON to columns: the engine under the Ascend text reader and the Kineto reader.
+"""Reads Chrome trace JSON into columns: the engine of the Ascend text reader and the Kineto reader.
 
-Traps met here: two outer forms (array, object with `traceEvents`); keys before and after the events; `ts` as text, as
-number, and as a number with more digits than a double holds; ids beyond 64 bits; a file cut off by a killed job;
-illegal bytes; gzip. DuckDB parses the events straight to columns; what it refuses goes through `chrome_repair`.
+Traps: two outer forms (array, object with `traceEvents`), and keys before and after the events. `ts` is text, a number,
+or a number with more digits than a double holds. Ids exceed 64 bits. A file may be cut off, hold illegal bytes, or be
+packed with gzip. DuckDB parses the events straight to columns; `chrome_repair` handles files that DuckDB refuses.
 """
 
 from __future__ import annotations
@@ -20,26 +20,29 @@ from typing import Any, BinaryIO, Literal
 import duckdb
 
 from hermes.base.errors import TraceFormatError
-from hermes.base.units import whole
+from hermes.base.failure_message import reason
+from hermes.base.units import whole_number
 from hermes.profiles.read import messages
-from hermes.profiles.read.chrome_place import Place, place_of, utf8
+from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.chrome_events_position import EventsPosition, place_of, utf8
 from hermes.profiles.read.chrome_repair import repair
-from hermes.profiles.read.query import literal, ns_of_double, ns_sql, one
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.slice import slice_urls
+from hermes.profiles.read.file_slice import slice_urls
+from hermes.profiles.read.query import literal, ns_of_double, ns_sql, only_row
+from hermes.profiles.read.table_sink import Sink
+from hermes.store.messages import NO_END_MARK
 
 _GZIP = b"\x1f\x8b"
 _MIN_FREE_DISK = 1 << 30
-# A double holds whole nanoseconds of this many microseconds; beyond, a numeric `ts` with a fraction must stay text.
+# The largest time in us whose nanoseconds a double holds exactly; a larger `ts` with a fraction must stay text.
 _EXACT_US = 2**53 // 1000
-# Twice this still fits 64 bits: no start plus duration can overflow.
+# The latest time in ns: twice its value still fits into 64 bits, so that no start plus duration can overflow.
 _LATEST_NS = 2**62
-# No capture lasts that long: an event further off the others, or longer, is damage that would stretch every window.
+# The longest capture in ns: an event further from the others, or longer, is damage that would stretch every window.
 _LONGEST_NS = 86_400 * 10**9
 _WORTH_HALVING = 16 << 20
-# Small groups: what is being written stays in the processor's cache and within the memory limit.
+# Small groups: the group being written stays in the processor's cache and within the memory limit.
 _ROW_GROUP = 20_480
-# Names and shapes repeat within a group; of ids and times no dictionary need be tried for long.
+# Names and shapes repeat within a group; for ids and times no dictionary need be tried for long.
 _DICTIONARY = 2_000
 _SEAM = re.compile(rb'\}(\s*,\s*)\{\s*"(?:ph|name)"\s*:')
 _LONG_TS = re.compile(rb'"ts"\s*:\s*(\d{13,})\.(\d*[1-9])')
@@ -48,23 +51,23 @@ _BARE_TS = re.compile(rb'(?<!\\)"ts"(\s*:\s*)(-?\d+\.\d+)')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    """The events of one file as a Parquet file, and the keys beside them.
+class ScannedTrace:
+    """The events of one trace file as a Parquet file, and the keys beside them.
 
-    `events` is a SQL expression with the columns `ph, name, cat, pid, tid, ts_ns, dur_ns, id, args`: text but for the
-    integer nanoseconds; `args` a struct of the arguments asked for, as text (lists and objects as JSON text).
+    `events` is a SQL expression with the columns `ph, name, cat, pid, tid, ts_ns, dur_ns, id, args`: all text, except
+    the integer nanoseconds. `args` is a struct of the requested arguments as text (lists and objects as JSON text).
     `header` holds the other top-level keys of an object-form file.
     """
 
     con: duckdb.DuckDBPyConnection
     events: str
     header: dict[str, Any]
-    place: Place
+    place: EventsPosition
 
     def counters(self) -> str:
         """SQL that reads the file once more for its counter events: `name, pid, ts_ns`, and `args` as a map.
 
-        Valid until another file is read through `con`.
+        The SQL is valid until another file is read through `con`.
         """
         (url,) = slice_urls(self.con, self.place.path, [(self.place.start, self.place.end)])
         columns = ", ".join(f"'{name}': 'VARCHAR'" for name in ("ph", "name", "pid", "ts"))
@@ -73,7 +76,7 @@ class Scan:
 
 
 def sparse_sql(name: str) -> str:
-    """SQL for one of the arguments that `scan` was told are sparse, as text."""
+    """SQL for the text of one argument that `scan` was given as sparse."""
     return f"""json_extract_string(sparse, '$."{name}"')"""
 
 
@@ -86,7 +89,7 @@ def sniff(head: bytes) -> bool:
 
 
 def head_of(path: Path, size: int = 1 << 16) -> bytes:
-    """The first bytes of a file, decompressed if it is gzip; empty when it cannot be read."""
+    """The first bytes of a file, decompressed if it is gzip; empty if it cannot be read."""
     head = b""
     try:
         with path.open("rb") as raw:
@@ -99,7 +102,7 @@ def head_of(path: Path, size: int = 1 << 16) -> bytes:
                 if len(head) >= size:
                     break
     except (OSError, EOFError, zlib.error):
-        # What stands before the damage is still a head.
+        # The bytes before the damage still count as a head.
         pass
     return head[:size]
 
@@ -116,23 +119,22 @@ def scan(
     helpers: Sequence[str] = (),
     derived: Mapping[str, str] | None = None,
     memory_mb: int = 300,
-) -> Scan:
-    """Read the events of a trace, with these keys of `args`.
+) -> ScannedTrace:
+    """Read the events of a trace, with the given keys of `args`.
 
-    Of the keys `one_of`, an event has one as a rule: they share the columns `key` and `text`; `key` is null where
-    an event has several. Arguments among `integers` become 64-bit integers, null where they are none. Those among
-    `sparse`, which few events have, travel in one column `sparse` as JSON text, for `sparse_sql` to take out: an empty
-    column costs as much as a full one. All three keep small what is written down, which is most of the cost. `derived`
-    names further columns by their SQL over the others: what every query needs is better worked out once; `helpers` are
-    keys that only this SQL sees. `memory_mb`
-    bounds what the scan takes for its buffers and for the row groups that it is writing; with too little it spills,
-    which costs time and saves nothing.
+    Of the keys `one_of`, an event usually has one: they share the columns `key` and `text`; `key` is null if an event
+    has several. Arguments among `integers` become 64-bit integers, null if they are no integers. Arguments among
+    `sparse`, which few events have, travel in one column `sparse` as JSON text, from which `sparse_sql` takes them: an
+    empty column costs as much as a full one. All three keep the written data small, which is most of the cost.
+    `derived` names further columns by their SQL over the others: values that every query needs are computed once.
+    `helpers` are keys that only this SQL sees. `memory_mb` limits the memory of the scan for buffers and row groups.
+    With too little memory the scan spills, which costs time and saves nothing.
 
     `spellings` maps another spelling of a key to the one in `arguments`, equally long: SQL cannot hold two keys that
     differ in case alone.
 
-    Raises `TraceFormatError` when not one event can be read. A damaged file is read up to and after the damage, with
-    a degraded note that counts what was lost.
+    Raises `TraceFormatError` if not one event can be read. A damaged file is read up to and after the damage, with a
+    degraded note that counts what was lost.
     """
     plain = _decompressed(path, sink)
     place = place_of(path, plain)
@@ -149,22 +151,23 @@ def scan(
             raise duckdb.InvalidInputException("the list of events has no end")
         out = _extract(place, wanted, out, sink, numbers=times == "number")
     except (duckdb.IOException, duckdb.OutOfMemoryException):
-        # The machine's fault, not the file's.
+        # An error of the machine, not of the file.
         raise
     except (duckdb.Error, UnicodeDecodeError) as refused:
         before = place.header if place else {}
         place, out = _salvage(path, plain, wanted, sink.scratch / "rescued.parquet", sink, refused)
         place = dataclasses.replace(place, header=utf8(place.header) | before)
+    sink.expect(place.end - place.start)
     con = sink.connect()
     events = f"read_parquet('{str(out).replace(chr(39), chr(39) * 2)}')"
     good = _sound_times(con, events, path, sink)
     sound = f"(SELECT * FROM {events} WHERE {good})" if good else events
-    return Scan(con=con, events=sound, header=place.header, place=place)
+    return ScannedTrace(con=con, events=sound, header=place.header, place=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What `scan` was asked for."""
+    """The arguments of one call of `scan`."""
 
     arguments: Sequence[str]
     one_of: Sequence[str]
@@ -187,16 +190,13 @@ def _decompressed(path: Path, sink: Sink) -> Path:
                 out.write(block)
                 if shutil.disk_usage(sink.scratch).free < _MIN_FREE_DISK:
                     raise TraceFormatError(
-                        path, "unpacking it would fill the disk", lost="the whole file",
-                        hint="free some space, or point the cache elsewhere with HERMES_CACHE_DIR",
+                        path, refusals.UNPACKING_FILLS_DISK, lost=messages.LOST_FILE,
+                        hint=refusals.DO_FREE_SPACE,
                     )  # fmt: skip
     except (EOFError, OSError, zlib.error) as cut:
         if not plain.stat().st_size:
             raise TraceFormatError(
-                path,
-                f"not a readable gzip file ({cut})",
-                lost="the whole file",
-                hint="copy it again from the job",
+                path, refusals.no_gzip(why=reason(cut)), lost=messages.LOST_FILE, hint=messages.DO_COPY_FILE
             ) from cut
         sink.note(
             "degraded", messages.CUT_GZIP,
@@ -207,7 +207,7 @@ def _decompressed(path: Path, sink: Sink) -> Path:
 
 
 def _unpacked(raw: BinaryIO, block: int = 1 << 22) -> Iterator[bytes]:
-    """What a gzip file holds, up to the damage if there is one; then `EOFError` or `zlib.error`.
+    """The content of a gzip file, up to the damage if there is one; then `EOFError` or `zlib.error`.
 
     The module gzip loses the block in which a file is cut off.
     """
@@ -216,29 +216,29 @@ def _unpacked(raw: BinaryIO, block: int = 1 << 22) -> Iterator[bytes]:
     while packed:
         yield engine.decompress(packed, block)
         if engine.eof:
-            # Members may follow each other; zeros behind the last are padding.
+            # Members may follow each other; zeros after the last one are padding.
             packed = (engine.unused_data or raw.read(1 << 20)).lstrip(b"\x00")
             engine = zlib.decompressobj(wbits=31)
             if not packed:
                 return
         else:
             packed = engine.unconsumed_tail or raw.read(1 << 20)
-    raise EOFError("it ends before its end mark")
+    raise EOFError(NO_END_MARK)
 
 
 def _time_form(plain: Path, start: int) -> Literal["number", "long", "text"]:
-    """How the file writes `ts`, by its first events: a number, one that a double cannot hold, or a text."""
+    """How the file writes `ts`, by its first events: a number, a number that a double cannot hold, or a text."""
     with plain.open("rb") as raw:
         raw.seek(start)
         sample = raw.read(1 << 22)
-    times = (whole(match.group(1).decode()) for match in _LONG_TS.finditer(sample))
+    times = (whole_number(match.group(1).decode()) for match in _LONG_TS.finditer(sample))
     if any(time is None or time > _EXACT_US for time in times):
         return "long"
     return "text" if _TEXT_TS.search(sample) else "number"
 
 
-def _with_text_ts(place: Place, out: Path) -> Place:
-    """A copy of the events in which each fractional `ts` is text, so that no parser makes a double of it."""
+def _with_text_ts(place: EventsPosition, out: Path) -> EventsPosition:
+    """A copy of the events with each fractional `ts` as text: no parser then converts it to a double."""
     left = place.end - place.start
     with place.path.open("rb") as raw, out.open("wb") as copy:
         raw.seek(place.start)
@@ -252,17 +252,17 @@ def _with_text_ts(place: Place, out: Path) -> Place:
             rest = block[cut:]
             copy.write(_BARE_TS.sub(rb'"ts"\1"\2"', block[:cut]))
         end = copy.tell()
-    return Place(path=out, start=0, end=end, header=place.header)
+    return EventsPosition(path=out, start=0, end=end, header=place.header)
 
 
-def _extract(place: Place, wanted: _Wanted, out: Path, sink: Sink, *, numbers: bool) -> Path:
-    """Write the events of a file beside `out`, over a connection of its own: closing it gives its memory back.
+def _extract(place: EventsPosition, wanted: _Wanted, out: Path, sink: Sink, *, numbers: bool) -> Path:
+    """Write the events of a file beside `out`, over a separate connection: closing it releases its memory.
 
-    Each attempt writes under a name of its own, which is returned: DuckDB may still be deleting what a refused one
-    began to write.
+    Each attempt writes under a name of its own, which is returned: DuckDB may still be deleting the file that a refused
+    attempt began to write.
 
-    Where `numbers` says that times are numbers, numbers are read as such; one that is none, or no double, makes DuckDB
-    refuse, and all is read again as text, which takes half as long again.
+    If `numbers` says that times are numbers, they are read as numbers. If a time is no number or no double, DuckDB
+    refuses; then all times are read again as text, which takes half as long again.
     """
     with contextlib.closing(sink.connect(wanted.memory_mb)) as con:
         con.execute("SET preserve_insertion_order = false")
@@ -285,8 +285,8 @@ def _extract(place: Place, wanted: _Wanted, out: Path, sink: Sink, *, numbers: b
 def _halves(start: int, end: int, path: Path) -> list[tuple[int, int]]:
     """The elements of the array in two stretches, since DuckDB reads one array with one thread.
 
-    The cut is between two events, told by how an event begins: inside a text the quotes would be escaped. Should an
-    argument hold a list of objects that begin alike, the halves are no arrays, and the whole is read at once.
+    The cut is between two events, found by how an event begins: inside a text the quotes would be escaped. If an
+    argument holds a list of objects that begin alike, the halves are no arrays, and the whole is read at once.
     """
     if end - start < _WORTH_HALVING:
         return [(start, end)]
@@ -338,27 +338,27 @@ def _extraction(urls: Sequence[str], wanted: _Wanted, out: Path, *, typed: bool)
     )
 
 
-def _salvage(path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, refused: Exception) -> tuple[Place, Path]:
+def _salvage(
+    path: Path, plain: Path, wanted: _Wanted, out: Path, sink: Sink, refused: Exception
+) -> tuple[EventsPosition, Path]:
     repaired = sink.scratch / "repaired.json"
     found = repair(plain, repaired)
     if not found.events:
         raise TraceFormatError(
-            path, f"no readable event in it ({_first_line(refused)})", lost="the whole file",
-            hint="was the job killed while it was writing? Profile again and stop the profiler before the job ends",
+            path, refusals.no_readable_event(why=_first_line(refused)), lost=messages.LOST_FILE,
+            hint=refusals.DO_STOP_PROFILER,
         ) from refused  # fmt: skip
     try:
-        place = Place(path=repaired, start=0, end=repaired.stat().st_size, header=found.header)
+        place = EventsPosition(path=repaired, start=0, end=repaired.stat().st_size, header=found.header)
         out = _extract(place, wanted, out, sink, numbers=False)
     except duckdb.Error as still:
         raise TraceFormatError(
-            path, f"cannot be read even after repair ({_first_line(still)})", lost="the whole file",
-            hint="send the first lines of the file with a bug report",
+            path, refusals.beyond_repair(why=_first_line(still)), lost=messages.LOST_FILE, hint=refusals.DO_SEND_LINES,
         ) from still  # fmt: skip
     sink.note(
         "degraded",
         messages.no_legal_json(why=found.reason or _first_line(refused), n=found.events),
-        where=f"{path}, byte {found.first_fault}", lost=found.lost,
-        hint=messages.DO_KILLED_WRITING,
+        where=f"{path}, byte {found.first_fault}", lost=found.lost, hint=messages.DO_KILLED_WRITING,
     )  # fmt: skip
     return place, out
 
@@ -368,20 +368,20 @@ def _first_line(error: Exception) -> str:
 
 
 def _sound_times(con: duckdb.DuckDBPyConnection, events: str, path: Path, sink: Sink) -> str:
-    """SQL for the events that have a possible time, empty when all have; the others are counted in notes."""
+    """SQL for the events with a possible time, empty if all have one; notes count the other events."""
     possible = f"ts_ns BETWEEN -{_LATEST_NS} AND {_LATEST_NS}"
     timeless = "count(*) FILTER (ph <> 'M' AND NOT coalesce({}, false))"
-    first, last, without, backward, events_read = one(
+    first, last, without, backward, events_read = only_row(
         con,
         f"SELECT min(ts_ns) FILTER (ph <> 'M'), max(ts_ns) FILTER (ph <> 'M'), {timeless.format(possible)}, "
         f"count(*) FILTER (dur_ns NOT BETWEEN 0 AND {_LONGEST_NS}), count(*) FROM {events}",
     )
     near = possible
     if first is not None and last - first > _LONGEST_NS:
-        # An estimate will do: its error is far below a day.
-        (middle,) = one(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND {possible}")
+        # An estimate suffices: its error is far below a day.
+        (middle,) = only_row(con, f"SELECT approx_quantile(ts_ns, 0.5) FROM {events} WHERE ph = 'X' AND {possible}")
         near = possible if middle is None else f"ts_ns BETWEEN {middle - _LONGEST_NS} AND {middle + _LONGEST_NS}"
-        (without,) = one(con, f"SELECT {timeless.format(near)} FROM {events}")
+        (without,) = only_row(con, f"SELECT {timeless.format(near)} FROM {events}")
     if not events_read:
         sink.note("degraded", messages.NO_EVENT, where=str(path), lost=messages.LOST_ALL_OF_IT, hint=messages.DO_AGAIN)
     if without:

@@ -17,7 +17,7 @@ _SEAM = re.compile(rb"\}(?=\s*,?\s*\{)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repaired:
-    """What a repair found: how many events, what it had to leave, and where in the file the first fault is."""
+    """The result of a repair: its events, the events it dropped, and where in the file the first fault is."""
 
     events: int
     dropped: int
@@ -28,10 +28,10 @@ class Repaired:
 
 
 def repair(path: Path, out: Path) -> Repaired:
-    """Write the readable events of `path` to `out` as a legal JSON array; memory bounded by one block.
+    """Write the readable events of `path` to `out` as a legal JSON array; memory is bounded by one block.
 
-    Events are cut apart where an object ends and another begins; a piece that does not parse is joined to the next
-    ones (the seam may lie inside an event) and given up after some tries.
+    Events are cut apart where one object ends and another begins. A piece that does not parse is joined to the next
+    pieces, because the cut may lie inside an event. After some tries the piece is given up.
     """
     size = path.stat().st_size
     events = dropped = 0
@@ -92,7 +92,7 @@ def _start(raw: BinaryIO) -> tuple[dict[str, Any], int]:
 
 
 def _pieces(raw: BinaryIO, start: int) -> Iterator[tuple[int, list[Any] | None, str]]:
-    """(place, events, "") of each stretch that parses, (place, None, why) of each that does not."""
+    """Yield (position, events, "") for each stretch that parses, (position, None, reason) for each that does not."""
     raw.seek(start)
     at, rest = start, b""
     while True:
@@ -154,7 +154,7 @@ def _join(text: bytes, begin: int, bounds: list[int], index: int) -> tuple[list[
 
 
 def _last_try(text: bytes, at: int, why: str) -> Iterator[tuple[int, list[Any] | None, str]]:
-    """The entries at the front, one by one up to the end of the list: `… ], "traceName": …}` may stand behind it."""
+    """The entries at the front, one by one up to the end of the list: `… ], "traceName": …}` may follow it."""
     decoder = json.JSONDecoder(strict=False, parse_float=str, parse_constant=str)
     body = text.decode("utf-8", "replace")
     place = _next_entry(body, 0)

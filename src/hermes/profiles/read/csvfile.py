@@ -1,4 +1,4 @@
-"""Profiler CSV files as DuckDB relations of text: any header, cells of many lines, TABs, cut ends, illegal bytes."""
+"""Loads profiler CSV files as DuckDB relations of text: any header, multi-line cells, TABs, cut ends, illegal bytes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 import duckdb
 
 from hermes.profiles.read import messages
-from hermes.profiles.read.query import literal, one
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.slice import slice_url
+from hermes.profiles.read.file_slice import slice_url
+from hermes.profiles.read.query import literal, only_row
+from hermes.profiles.read.table_sink import Sink
 
 _AGAIN = "copy the file again, or profile again"
 
 
-# Most of a large operator_details.csv, and the same stacks as in the trace.
+# The column takes most of a large operator_details.csv, and repeats the stacks of the trace.
 _LEFT = ("Call Stack",)
-# Columns of numbers: what casts them trims them and gives null for N/A, so that no cell need be looked at twice.
+# Columns of numbers: casts trim them and turn N/A into null, so that no cell need be inspected twice.
 _NUMBERS = re.compile(
     r"\((MB|KB|%)\)$|Duration.*\(us\)$|^Wait Time\(us\)$|^ai(c|v|core)_|^(Task|Stream|Model|Context) ID$|Block Dim$"
 )
@@ -32,8 +32,8 @@ _TRIMMED = r"""'(?s)[^ \t\r\n"](.*[^ \t\r\n"])?'"""
 class Csv:
     """One CSV file, loaded into the temporary table `relation`; all columns are text, absent values null.
 
-    Its cells are without the TABs, spaces and quotes around them; empty ones and `N/A` are null. Those of columns that
-    hold numbers by their names are as written: they are for `whole`, `real`, `size` and `ns_sql`.
+    Cells have no TABs, spaces and quotes around them; empty cells and `N/A` are null. Cells of columns that hold
+    numbers by their names stay as written: `whole`, `real`, `size` and `ns_sql` convert them.
     """
 
     path: Path
@@ -54,9 +54,9 @@ class Csv:
 
 
 def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) -> Csv | None:
-    """Load a file; None with a degraded note when nothing can be read from it.
+    """Load a CSV file; None with a degraded note if nothing can be read from it.
 
-    A row shorter than the header (a file cut off) is kept with nulls at its end: whoever needs those cells counts it.
+    A row shorter than the header (a file cut off) is kept with nulls at its end: code that needs those cells counts it.
     """
     plain = _as_utf8(path, sink.scratch / f"{relation}.utf8.csv", sink)
     columns = _header(plain, path, sink)
@@ -73,7 +73,7 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) 
             "degraded", messages.no_legal_csv(why=why), where=str(path), hint=_AGAIN,
             lost=messages.LOST_ILLEGAL,
         )  # fmt: skip
-    rows = int(one(con, f"SELECT count(*) FROM {relation}")[0])
+    rows = int(only_row(con, f"SELECT count(*) FROM {relation}")[0])
     if not rows:
         sink.note(
             "degraded", messages.ONLY_HEADER, where=str(path), lost=messages.LOST_ITS_TABLE, hint=messages.DO_AGAIN
@@ -91,26 +91,26 @@ def load(con: duckdb.DuckDBPyConnection, path: Path, relation: str, sink: Sink) 
 
 
 def size(column: str, factor: int) -> str:
-    """SQL for bytes of a cell in units of `factor` bytes, rounded, as BIGINT; null when it is no number.
+    """SQL for bytes of a cell in units of `factor` bytes, rounded, as BIGINT; null if it is no number.
 
-    Through a double: sizes below 2^53 bytes come out exact. Not for times.
+    The value passes through a double: sizes below 2^53 bytes are exact. Times must not be read with this function.
     """
     return f"TRY_CAST(round(TRY_CAST({column} AS DOUBLE) * {factor}) AS BIGINT)"
 
 
 def whole(column: str) -> str:
-    """SQL for a cell as BIGINT; null when it is no whole number."""
+    """SQL for a cell as BIGINT; null if it is no whole number."""
     return f"TRY_CAST({column} AS BIGINT)"
 
 
 def real(column: str) -> str:
-    """SQL for a cell as DOUBLE; null when it is no finite number. Not for times."""
+    """SQL for a cell as DOUBLE; null if it is no finite number. Times must not be read with this function."""
     cast = f"TRY_CAST({column} AS DOUBLE)"
     return f"CASE WHEN isfinite({cast}) THEN {cast} END"
 
 
 def _as_utf8(path: Path, copy: Path, sink: Sink) -> Path:
-    """The file itself, or a copy in UTF-8 of one that a spreadsheet saved as "Unicode"."""
+    """The file itself, or a UTF-8 copy of a file that a spreadsheet saved as "Unicode"."""
     with path.open("rb") as raw:
         if raw.read(2) not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             return path
@@ -171,7 +171,7 @@ def _load(
 
 
 def _clean(column: str) -> str:
-    # Hardly a cell needs it, and to look at both ends of one takes two thirds of the time of trimming it.
+    # Hardly any cell needs trimming, and checking both ends of a cell takes two thirds of the time of trimming it.
     trimmed = (
         f"CASE WHEN regexp_full_match({column}, {_TRIMMED}) THEN {column} ELSE trim({column}, E' \\t\\r\\n\"') END"
     )

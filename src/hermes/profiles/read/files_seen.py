@@ -1,17 +1,18 @@
-"""Says of each file of the input whether it was read, is not needed, or is not known; no file is left out."""
+"""Tells for each file of the input whether it was read, is not needed, or is unknown; no file is left out."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hermes.base.message import Message, Text
 from hermes.model.files_seen import FilesSeen, FileState
-from hermes.profiles.read import seen_messages as said
-from hermes.profiles.read.discover import Found
-from hermes.profiles.read.foreign import format_of
-from hermes.profiles.read.source import Source, legible
+from hermes.profiles.read import unread_file_messages as said
+from hermes.profiles.read.discover import FoundCapture
+from hermes.profiles.read.reader_interface import CaptureSource, legible
+from hermes.profiles.read.unsupported_profiles import format_of
 
 _MOST = 300
 _NUMBER = re.compile(r"\d+")
@@ -33,8 +34,10 @@ _BY_NAME: tuple[tuple[re.Pattern[str], Message], ...] = (
 _RAW_SIDES = re.compile(r"^(host|device_\d+)$")
 
 
-def files_seen(files: Sequence[Path], claimed: Sequence[Source], chosen: Sequence[Found]) -> tuple[FilesSeen, ...]:
-    """All files by what became of them, those that nobody knows first; `chosen` are the captures that are read."""
+def files_seen(
+    files: Sequence[Path], claimed: Sequence[CaptureSource], chosen: Sequence[FoundCapture]
+) -> tuple[FilesSeen, ...]:
+    """All files grouped by whether they were read, unknown files first; `chosen` are the captures that are read."""
     read = {path for one in chosen for path in one.files}
     others = {path for source in claimed for path in (*source.files, *source.aside)}
     raw = {path for one in chosen for path in one.source.aside}
@@ -42,14 +45,27 @@ def files_seen(files: Sequence[Path], claimed: Sequence[Source], chosen: Sequenc
     for path in files:
         state, why = _state(path, read, raw, others)
         kinds.setdefault((state, _NUMBER.sub("N", legible(path.name)), why), []).append(path)
-    order: dict[FileState, int] = {"not known": 0, "not needed": 1, "read": 2}
     rows = [
         FilesSeen(state=state, name=name, count=len(own), example=legible(str(own[0])), why=why)
-        for (state, name, why), own in sorted(
-            kinds.items(), key=lambda item: (order[item[0][0]], item[0][1], str(item[0][2]))
-        )
+        for (state, name, why), own in kinds.items()
     ]
-    return tuple(_shortened(rows))
+    return _listed(rows)
+
+
+def together(parts: Iterable[Sequence[FilesSeen]]) -> tuple[FilesSeen, ...]:
+    """Merge the files of several inputs as if they were one input."""
+    kinds: dict[tuple[FileState, str, Text], FilesSeen] = {}
+    for one in (one for part in parts for one in part):
+        key = (one.state, one.name, one.why)
+        known = kinds.get(key)
+        first = one if known is None or one.example < known.example else known
+        kinds[key] = replace(first, count=one.count + (known.count if known else 0))
+    return _listed(list(kinds.values()))
+
+
+def _listed(rows: list[FilesSeen]) -> tuple[FilesSeen, ...]:
+    order: dict[FileState, int] = {"not known": 0, "not needed": 1, "read": 2}
+    return tuple(_shortened(sorted(rows, key=lambda row: (order[row.state], row.name, str(row.why)))))
 
 
 def _state(path: Path, read: set[Path], raw: set[Path], others: set[Path]) -> tuple[FileState, Text]:
@@ -73,7 +89,7 @@ def _state(path: Path, read: set[Path], raw: set[Path], others: set[Path]) -> tu
 
 
 def _shortened(rows: list[FilesSeen]) -> Iterable[FilesSeen]:
-    """At most so many rows; the rest of a state as one."""
+    """At most `_MOST` rows; the remaining rows of a state become one row."""
     yield from rows[:_MOST]
     for state in ("not known", "not needed", "read"):
         rest = [row for row in rows[_MOST:] if row.state == state]

@@ -1,4 +1,4 @@
-"""What readers say of their input: what is wrong in it, what is lost by that, and what to do."""
+"""Messages of readers about their input: what is wrong in it, what is lost by that, and what to do."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ DO_CAPTURE_LESS = sentence("read.do.capture_less")
 DO_CPU_ACTIVITY = sentence("read.do.cpu_activity")
 DO_TRACE_A_PROCESS = sentence("read.do.trace_a_process")
 DO_NVTX = sentence("read.do.nvtx")
+DO_ROCTX = sentence("read.do.roctx")
+DO_ROCPROF = sentence("read.do.rocprof")
 DO_GRAPH_NODES = sentence("read.do.graph_nodes")
 DO_MEMORY_HISTORY = sentence("read.do.memory_history")
 COLLECTIVES_BY_MARKS = sentence("read.collectives_by_marks")
@@ -94,264 +96,264 @@ NO_HISTORY = sentence("read.no_history")
 
 @message("read.lost.table")
 def lost_table(*, table: Name) -> None:
-    """Lost: a table."""
+    """Message part: a whole table is lost."""
 
 
 @message("read.lost.table_after")
 def lost_table_after(*, n: Count, table: Name) -> None:
-    """Lost: the end of a table."""
+    """Message part: the end of a table is lost."""
 
 
 @message("read.lost.rows")
 def lost_rows(*, n: Count, table: Name) -> None:
-    """Lost: rows of a table."""
+    """Message part: some rows of a table are lost."""
 
 
 @message("read.lost.cells")
 def lost_cells(*, n: Count, column: Name, table: Name) -> None:
-    """Lost: a column of some rows."""
+    """Message part: a column of some rows is lost."""
 
 
 @message("read.lost.these_rows")
 def lost_these_rows(*, table: Name) -> None:
-    """Lost: rows of a table."""
+    """Message part: these rows of a table are lost."""
 
 
 @message("read.lost.counted_records")
 def lost_counted_records(*, n: Count) -> None:
-    """Lost: records."""
+    """Message part: a number of records is lost."""
 
 
 @message("read.lost.host_calls")
 def lost_host_calls(*, n: Count) -> None:
-    """Lost: host calls."""
+    """Message part: a number of host calls is lost."""
 
 
 @message("read.lost.counted_events")
 def lost_counted_events(*, n: Count) -> None:
-    """Lost: events."""
+    """Message part: a number of events is lost."""
 
 
 @message("read.lost.request_times")
 def lost_request_times(*, n: Count, part: Message) -> None:
-    """Lost: times of requests."""
+    """Message part: times of requests are lost."""
 
 
 @message("read.do.export_by_framework")
 def do_export_by_framework(*, needs: Name, command: Name) -> None:
-    """How to export a raw capture."""
+    """Hint: how to export a raw capture with the framework's profiler."""
 
 
 @message("read.do.export_with_cann")
 def do_export_with_cann(*, needs: Name, command: Name) -> None:
-    """How to export a raw capture."""
+    """Hint: how to export a raw capture with CANN."""
 
 
 @message("read.do.export")
 def do_export(*, command: Name) -> None:
-    """How to export a raw capture."""
+    """Hint: how to export a raw capture with a command."""
 
 
 @message("read.table_missing")
 def table_missing(*, table: Name) -> None:
-    """A table has nothing."""
+    """Message: a table holds nothing."""
 
 
 @message("read.merged")
 def merged(*, chosen: Name) -> None:
-    """Two exports of one run were read."""
+    """Message: two exports of one run were merged."""
 
 
 @message("read.several_traces")
 def several_traces(*, n: Count, name: Name) -> None:
-    """A capture has several traces."""
+    """Message: a capture has several traces."""
 
 
 @message("read.file_missing")
 def file_missing(*, name: Name) -> None:
-    """A file of a capture is not there."""
+    """Message: a file of a capture is missing."""
 
 
 @message("read.no_time")
 def no_time(*, n: Count) -> None:
-    """Rows lack their time."""
+    """Message: rows lack their time."""
 
 
 @message("read.no_json")
 def no_json(*, why: Name) -> None:
-    """A file is no JSON."""
+    """Message: a file is no JSON."""
 
 
 @message("read.group_members")
 def group_members(*, group: Name, n: Count, last: Count, rank: Count) -> None:
-    """Ranks of a group are taken from places."""
+    """Message: the members of a group are not recorded, and its ranks are inferred from positions."""
 
 
 @message("read.operations_unknown")
 def operations_unknown(*, n: Count) -> None:
-    """Collectives of an unknown form."""
+    """Message: collectives have an unknown form."""
 
 
 @message("read.operations_from_kernels")
 def operations_from_kernels(*, n: Count) -> None:
-    """Collectives come from another file."""
+    """Message: collectives are taken from the file of kernels."""
 
 
 @message("read.bad_cells")
 def bad_cells(*, n: Count) -> None:
-    """Cells of a table are damaged."""
+    """Message: cells of a table are damaged."""
 
 
 @message("read.unknown_columns")
 def unknown_columns(*, columns: Name) -> None:
-    """A table has unknown columns."""
+    """Message: a table has unknown columns."""
 
 
 @message("read.group_sized")
 def group_sized(*, group: Name, rank: Count, last: Count, whole: Message) -> None:
-    """Ranks of a group are taken from members."""
+    """Message: the ranks of a group are inferred from its number of members."""
 
 
 @message("read.rows_lack")
 def rows_lack(*, n: Count, table: Name) -> None:
-    """Rows lack what is needed."""
+    """Message: rows lack required values."""
 
 
 @message("read.impossible_times")
 def impossible_times(*, n: Count, table: Name) -> None:
-    """Rows have wrong times."""
+    """Message: rows have impossible times."""
 
 
 @message("read.no_strings")
 def no_strings(*, table: Name) -> None:
-    """A database lacks its names."""
+    """Message: a database lacks its table of names."""
 
 
 @message("read.rows_unreadable")
 def rows_unreadable(*, n: Count, table: Name, columns: Names) -> None:
-    """Rows lack a column."""
+    """Message: rows lack a required column."""
 
 
 @message("read.names_unknown")
 def names_unknown(*, n: Count, table: Name, column: Name) -> None:
-    """Names are not in the table of names."""
+    """Message: names are missing from the table of names."""
 
 
 @message("read.ranks_disagree")
 def ranks_disagree(*, files: Names, rank: Rank) -> None:
-    """Files say different ranks."""
+    """Message: files of a capture name different ranks."""
 
 
 @message("read.cut_database")
 def cut_database(*, size: Count, whole: Count) -> None:
-    """A database is cut."""
+    """Message: a database is cut off."""
 
 
 @message("read.damaged_table")
 def damaged_table(*, table: Name, why: Name) -> None:
-    """A table of a database is damaged."""
+    """Message: a table of a database is damaged."""
 
 
 @message("read.being_written")
 def being_written(*, process: Name) -> None:
-    """A database is being written."""
+    """Message: a database is still being written."""
 
 
 @message("read.no_column")
 def no_column(*, columns: Names) -> None:
-    """A table lacks a column."""
+    """Message: a table lacks columns."""
 
 
 @message("read.kernels_unreadable")
 def kernels_unreadable(*, n: Count) -> None:
-    """Rows of kernels are damaged."""
+    """Message: rows of kernels are damaged."""
 
 
 @message("read.events_without_time")
 def events_without_time(*, n: Count) -> None:
-    """Events lack their time."""
+    """Message: events lack their time."""
 
 
 @message("read.exported")
 def exported(*, tool: Name, folder: Name) -> None:
-    """A raw capture was exported."""
+    """Message: a raw capture was exported by a tool."""
 
 
 @message("read.not_exported")
 def not_exported(*, tool: Name, why: Name) -> None:
-    """An export failed."""
+    """Message: the export of a raw capture failed."""
 
 
 @message("read.records_damaged")
 def records_damaged(*, n: Count) -> None:
-    """Records are damaged."""
+    """Message: records are damaged."""
 
 
 @message("read.records_times")
 def records_times(*, n: Count) -> None:
-    """Records have wrong times."""
+    """Message: records have impossible times."""
 
 
 @message("read.unreadable")
 def unreadable(*, why: Name) -> None:
-    """A file cannot be read."""
+    """Message: a file cannot be read."""
 
 
 @message("read.no_legal_json")
 def no_legal_json(*, why: Name, n: Count) -> None:
-    """A trace is damaged."""
+    """Message: a trace is no legal JSON, and only part of it was read."""
 
 
 @message("read.impossible_starts")
 def impossible_starts(*, n: Count) -> None:
-    """Events have wrong times."""
+    """Message: events have impossible start times."""
 
 
 @message("read.impossible_durations")
 def impossible_durations(*, n: Count) -> None:
-    """Events have wrong durations."""
+    """Message: events have impossible durations."""
 
 
 @message("read.no_legal_csv")
 def no_legal_csv(*, why: Name) -> None:
-    """A table is damaged."""
+    """Message: a CSV table is damaged."""
 
 
 @message("read.foreign")
 def foreign(*, n: Count, form: Message) -> None:
-    """Files of a format that is not read."""
+    """Message: files have a format that Hermes does not read."""
 
 
 @message("read.categories_unknown")
 def categories_unknown(*, n: Count, names: Names) -> None:
-    """Events of an unknown category."""
+    """Message: events have an unknown category."""
 
 
 @message("read.several_processes")
 def several_processes(*, n: Count, pids: Names) -> None:
-    """A trace is of several processes."""
+    """Message: a trace holds several processes."""
 
 
 @message("read.launched_outside")
 def launched_outside(*, n: Count, tasks: Count) -> None:
-    """Launches lie before the capture."""
+    """Message: launches of tasks lie before the capture."""
 
 
 @message("read.launches_without_tasks")
 def launches_without_tasks(*, n: Count, launches: Count) -> None:
-    """Tasks of launches were not recorded."""
+    """Message: tasks of launches were not recorded."""
 
 
 @message("read.durations_cut")
 def durations_cut(*, n: Count, ns: Ns) -> None:
-    """Tasks have an impossible duration."""
+    """Message: tasks had impossible durations, which were cut."""
 
 
 @message("read.is_foreign")
 def is_foreign(*, file: Name, form: Message) -> None:
-    """The input is of a format that is not read."""
+    """Error: the input has a format that Hermes does not read."""
 
 
 @message("read.longer_than_whole")
 def longer_than_whole(*, n: Count, part: Message) -> None:
-    """Times of requests cannot be."""
+    """Message: times of requests are impossible, because a part is longer than the whole."""

@@ -1,72 +1,62 @@
-"""A report of NVIDIA Nsight Systems as SQLite (`nsys export --type sqlite`): kernels, copies, calls and NVTX ranges.
+"""Reads reports of NVIDIA Nsight Systems in SQLite (`nsys export --type sqlite`): kernels, copies, calls, NVTX ranges.
 
-Its layout is that of the tool's "SQLite Schema Reference". Traps: tables are only there where something was recorded;
-names are numbers into `StringIds`; `globalTid` and `globalPid` hold process and thread, 24 bits each; one report may
-hold several processes, which are several ranks; a captured graph may be one row of `CUPTI_ACTIVITY_KIND_GRAPH_TRACE`
-in place of its kernels; PyTorch's operators are there where the program ran under `emit_nvtx`, as NVTX ranges with
-their shapes in the text; calls end in the version of their function (`cudaLaunchKernel_v7000`).
+The layout is that of the tool's "SQLite Schema Reference". Traps: a table exists only if something was recorded. Names
+are numbers into `StringIds`. `globalTid` and `globalPid` hold process and thread, 24 bits each. One report may hold
+several processes, which are several ranks. A captured graph may be one row of `CUPTI_ACTIVITY_KIND_GRAPH_TRACE` in
+place of its kernels. PyTorch's operators exist if the program ran under `emit_nvtx`: as NVTX ranges with shapes in the
+text. Names of calls end in the version of their function (`cudaLaunchKernel_v7000`).
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.base.nesting import enclosing
-from hermes.knowledge.blocking import OF_GRAPH
-from hermes.knowledge.collectives import of_kernel
-from hermes.knowledge.vendors import vendor_of
+from hermes.knowledge.vendor_traits import vendor_of
 from hermes.profiles.read import messages
-from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
-from hermes.profiles.read.glance import looked_into, stored_columns
-from hermes.profiles.read.kineto.periods import found_steps
-from hermes.profiles.read.nest import nest
-from hermes.profiles.read.query import keep
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.source import Source, legible
+from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.peek_sqlite import looked_into, stored_columns
+from hermes.profiles.read.reader_interface import CaptureSource, legible
+from hermes.profiles.read.runtime_tables import said_by_range, write_tables
+from hermes.profiles.read.table_sink import Sink
 
 if TYPE_CHECKING:
-    from hermes.profiles.read.ascend.db.store import Database
+    from hermes.profiles.read.ascend.db.sqlite_database import Database
 
 _KERNEL, _GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _COPY, _SET, _CALL = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("MEMCPY", "MEMSET", "RUNTIME"))
 _NVTX, _STRINGS = "NVTX_EVENTS", "StringIds"
 _DEVICE = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
-# CUpti_ActivityMemcpyKind.
+# Values of CUpti_ActivityMemcpyKind.
 _KINDS = {
     1: ("HtoD", "h2d"), 2: ("DtoH", "d2h"), 3: ("HtoA", "h2d"), 4: ("AtoH", "d2h"), 5: ("AtoA", "d2d"),
     6: ("AtoD", "d2d"), 7: ("DtoA", "d2d"), 8: ("DtoD", "d2d"), 9: ("HtoH", "h2h"), 10: ("PtoP", "p2p"),
 }  # fmt: skip
 _RANGES, _MARK, _DOMAIN = (59, 60, 70, 71), 34, 75
 """Kinds of NVTX events (`ENUM_NSYS_EVENT_TYPE`): ranges, pushed or started; marks; the making of a domain."""
-_STEP = r"(?i)^(?:train(?:ing)?[ _-]?)?(?:profilerstep|iteration|iter|step)[ :#_-]*(\d{1,9})$"
-_OPERATOR = r"^(aten::[\w:.]+|c10d::\w+|record_param_comms)(?:,|$)"
-_SEQUENCE, _SIZES = r", seq = (\d{1,18})", r", sizes = \[(.*)\]"
 _VERSION = r"_v\d+(?:_ptsz|_ptds)?$"
-_FEWEST_STEPS = 2
 _MOST_PROCESSES = 4_096
 
 
 class NsysReader:
-    """Finds exported reports by their tables; each of their processes that used a device is a rank."""
+    """Finds exported reports by their tables; each process of a report that used a device is a rank."""
 
     name: ClassVar[str] = "nsys"
     version: ClassVar[int] = 1
 
-    def claim(self, files: Sequence[Path]) -> list[Source]:
+    def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
         """A source for each process with work on a device."""
         found = []
         for path in sorted(files):
             if path.suffix in (".sqlite", ".db", ".sqlite3"):
                 pids = _processes(path)
                 found += [
-                    Source(
+                    CaptureSource(
                         reader=self.name, format="nsys", root=path, files=(path,), rank=None, process=f"{path}:{pid}",
                         capture=legible(path.stem) + (f" process {pid}" if len(pids) > 1 else ""),
                     )
@@ -74,13 +64,13 @@ class NsysReader:
                 ]  # fmt: skip
         return found
 
-    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
-        """The source itself: a report is read as it lies there."""
+    def prepare(self, source: CaptureSource, cache: Path, tell: Callable[[str], None]) -> CaptureSource:
+        """The source itself: a report needs no preparation."""
         return source
 
-    def read(self, source: Source, rank: int, sink: Sink) -> None:
+    def read(self, source: CaptureSource, rank: int, sink: Sink) -> None:
         """Write the tables of one process."""
-        from hermes.profiles.read.ascend.db.store import opened
+        from hermes.profiles.read.ascend.db.sqlite_database import opened
 
         path, pid = source.files[0], int(source.process.rpartition(":")[2])
         with opened(path, sink) as database:
@@ -90,12 +80,8 @@ class NsysReader:
             tasks = _tasks(database, strings, pid)
             chips, host_name, epoch = _about(database)
         if not tasks.height and not calls.height:
-            raise TraceFormatError(path, "no work of a device is in the report", lost="this report",
-                                   hint="record with nsys profile --trace=cuda,nvtx")  # fmt: skip
-        step = _steps(ranges, calls, tasks, sink)
-        host = own_host(step, nest(pl.concat([ranges, calls], how="diagonal")))
-        sink.frame("host_op", host)
-        _device(tasks, host, step, sink)
+            raise TraceFormatError(path, refusals.NO_WORK_IN_REPORT, lost=refusals.LOST_REPORT, hint=refusals.DO_NSYS)
+        host = write_tables(ranges, calls, tasks, sink)
         devices = tasks["device_id"].unique().to_list()
         chip = chips.get(devices[0]) if len(devices) == 1 else None
         vendor, family = vendor_of(chip or "")
@@ -109,8 +95,8 @@ class NsysReader:
 
 
 def _processes(path: Path) -> list[int]:
-    """The processes of a report with work on a device; none for any other file."""
-    from hermes.profiles.read.ascend.db.store import looks_like
+    """The processes of a report with work on a device; empty for any other file."""
+    from hermes.profiles.read.ascend.db.sqlite_database import looks_like
 
     if not looks_like(path):
         return []
@@ -136,7 +122,7 @@ def _of_process(rows: pl.DataFrame, column: str, pid: int) -> pl.DataFrame:
 
 
 def _named(rows: pl.DataFrame, strings: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """The rows with `name`: the text of the first of these columns that says one."""
+    """The rows with `name`: the text of the first of these columns that has one."""
     for place, column in enumerate(columns):
         texts = strings.rename({"id": column, "value": f"_{place}"})
         rows = rows.join(texts, on=column, how="left", maintain_order="left")
@@ -145,7 +131,7 @@ def _named(rows: pl.DataFrame, strings: pl.DataFrame, *columns: str) -> pl.DataF
 
 
 def _calls(database: Database, strings: pl.DataFrame, pid: int) -> pl.DataFrame:
-    """Calls of runtime and driver."""
+    """The calls of runtime and driver of one process."""
     wanted = {name: "int" for name in ("start", "end", "globalTid", "correlationId", "nameId")}
     rows = _of_process(database.fetch(_CALL, wanted), "globalTid", pid)  # type: ignore[arg-type]
     rows = _named(rows, strings, "nameId").with_columns(pl.col("name").str.replace(_VERSION, ""))
@@ -158,7 +144,7 @@ def _calls(database: Database, strings: pl.DataFrame, pid: int) -> pl.DataFrame:
 
 
 def _ranges(database: Database, strings: pl.DataFrame, pid: int) -> pl.DataFrame:
-    """NVTX ranges and marks; PyTorch's operators among them as such."""
+    """The NVTX ranges and marks of one process; ranges of PyTorch's operators become operators."""
     wanted = {name: "int" for name in ("start", "end", "eventType", "globalTid", "textId", "domainId")}
     rows = database.fetch(_NVTX, {**wanted, "text": "text"})  # type: ignore[dict-item]
     domains = rows.filter(pl.col("eventType") == _DOMAIN).select(
@@ -170,14 +156,9 @@ def _ranges(database: Database, strings: pl.DataFrame, pid: int) -> pl.DataFrame
     rows = rows.join(domains, on=["domainId", "owner"], how="left", maintain_order="left")
     rows = _named(_of_process(rows, "globalTid", pid), strings, "textId")
     text = pl.coalesce("text", "name")
-    operator = text.str.extract(_OPERATOR)
     return rows.select(
-        pl.when(operator.is_not_null()).then(pl.lit("op")).otherwise(pl.lit("mark")).alias("kind"),
-        pl.coalesce(operator, text).alias("name"), "pid", "tid", pl.col("start").alias("start_ns"),
+        *said_by_range(text), "pid", "tid", pl.col("start").alias("start_ns"),
         (pl.col("end") - pl.col("start")).alias("dur_ns"), "domain",
-        text.str.extract(_SEQUENCE).cast(pl.Int64, strict=False).alias("sequence"),
-        # `[[8, 16], [16, 32]]` is `8,16;16,32`.
-        text.str.extract(_SIZES).str.replace_all(r"\], ?\[", ";").str.replace_all(r"[\[\] ]", "").alias("shapes"),
     )  # fmt: skip
 
 
@@ -204,71 +185,11 @@ def _tasks(database: Database, strings: pl.DataFrame, pid: int) -> pl.DataFrame:
         pl.lit("memset").alias("what"), pl.lit("Memset").alias("name"), pl.lit("set").alias("direction")
     )
     rows = _of_process(pl.concat([kernels, graphs, copies, sets], how="diagonal"), "globalPid", pid)
-    found = {name: of_kernel(name) for name in rows.filter(pl.col("what") == "kernel")["name"].unique().to_list()}
-    meets = {name: made.op for name, made in found.items() if made is not None}
-    library = {name: made.library for name, made in found.items() if made is not None}
     return rows.select(
         "what", "name", pl.col("deviceId").alias("device_id"), pl.col("streamId").alias("stream"),
         pl.col("start").alias("start_ns"), (pl.col("end") - pl.col("start")).alias("dur_ns"),
         pl.col("correlationId").alias("correlation"), "blocks", "bytes", "direction",
-        pl.col("name").replace_strict(meets, default=None, return_dtype=pl.String).alias("op"),
-        pl.col("name").replace_strict(library, default=None, return_dtype=pl.String).alias("library"),
-    ).sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)  # fmt: skip
-
-
-def _steps(ranges: pl.DataFrame, calls: pl.DataFrame, tasks: pl.DataFrame, sink: Sink) -> pl.DataFrame:
-    """The table `step`, also returned: ranges that are numbered as steps, else what the launches repeat."""
-    number = pl.col("name").str.extract(_STEP).cast(pl.Int64, strict=False)
-    marked = ranges.with_columns(number.alias("step")).drop_nulls("step").filter(pl.col("dur_ns") > 0)
-    # Of ranges one in another of the same number the longest counts.
-    marked = marked.sort("dur_ns", descending=True).unique("step", keep="first", maintain_order=True).sort("start_ns")
-    if marked.height >= _FEWEST_STEPS:
-        step = marked.select("step", "start_ns", "dur_ns", "name")
-    else:
-        with closing(sink.connect()) as con:
-            rows = [
-                own.select(what, "name", pl.col("start_ns").alias("ts_ns"), "dur_ns", correlation)
-                for own, what, correlation in (
-                    (ranges, pl.col("kind").alias("what"), pl.lit(None, pl.Int64).alias("correlation")),
-                    (calls, pl.col("kind").alias("what"), pl.col("correlation")),
-                    (tasks, pl.col("what"), pl.col("correlation")),
-                )
-            ]
-            keep(con, "event", pl.concat(rows))
-            step = found_steps(con)
-    sink.frame("step", step)
-    return step
-
-
-def _device(tasks: pl.DataFrame, host: pl.DataFrame, step: pl.DataFrame, sink: Sink) -> None:
-    """The tables `kernel` and `comm_op`: each task with the call that launched it, and the operator around that."""
-    calls = host.filter(pl.col("kind").is_in(["runtime", "driver"]) & pl.col("correlation").is_not_null())
-    calls = calls.sort("start_ns").unique("correlation", keep="first", maintain_order=True)
-    operators = host.filter(pl.col("kind") == "op")
-    at = enclosing(operators, calls)
-    launched = calls.select(
-        "correlation", pl.col("start_ns").alias("launch_ns"),
-        pl.col("name").str.ends_with("GraphLaunch").alias("graph"),
-    ).with_columns(
-        operators["name"].gather(at).alias("type"), operators["shapes"].gather(at).alias("input_shapes"),
-        operators["op_id"].gather(at).alias("call"),
     )  # fmt: skip
-    rows = own_device(step, tasks.join(launched, on="correlation", how="left", maintain_order="left"))
-    comm, kernel = pl.col("op").is_not_null(), pl.col("what") == "kernel"
-    part = pl.when(comm).then(pl.lit("comm")).when(kernel)
-    rows = rows.with_columns(
-        part.then(pl.lit("compute")).otherwise(pl.lit("copy")).alias("component"),
-        part.then(pl.lit("sm")).otherwise(pl.lit("copy")).alias("unit"),
-        pl.when(pl.col("graph")).then(pl.lit(OF_GRAPH)).otherwise("what").alias("task_type"),
-        pl.when(kernel).then("type").alias("type"), pl.when(kernel).then("input_shapes").alias("input_shapes"),
-        pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id"),
-    )  # fmt: skip
-    sink.frame("kernel", rows.drop("what", "op", "library", "graph"))
-    comms = rows.filter(comm).select(
-        pl.int_range(pl.len(), dtype=pl.Int64).alias("comm_id"), "name", "op", "library", "stream", "start_ns",
-        "dur_ns", "step", "correlation", "launch_ns",
-    )  # fmt: skip
-    sink.frame("comm_op", comms)
 
 
 def _about(database: Database) -> tuple[dict[int, str], str | None, int | None]:
@@ -285,7 +206,7 @@ def _about(database: Database) -> tuple[dict[int, str], str | None, int | None]:
 
 
 def _note(path: Path, host: pl.DataFrame, tasks: pl.DataFrame, sink: Sink) -> None:
-    """What such a report has not got."""
+    """Notes on what a report of this profiler lacks."""
     if not (host["kind"] == "op").any():
         sink.note(
             "info", messages.NO_OPERATOR, where=str(path),

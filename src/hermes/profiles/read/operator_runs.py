@@ -1,8 +1,8 @@
-"""What `msprof op` and `msprof op simulator` wrote of operators that ran alone: the CSV parts of `OPPROF_*`.
+"""Reads runs of single operators by `msprof op` and `msprof op simulator`: the CSV files of `OPPROF_*` folders.
 
-Traps: a folder holds one kernel or a folder for each kernel and launch; a cell that does not apply is NA; rows of
-blocks are of cube and vector cores (`sub_block_id`), each with columns of its own; `running_time(us)` of the simulator
-may be 0, so its cycles are taken; `visualize_data.bin` repeats the CSV for a viewer and is not needed.
+Traps: a folder holds one kernel, or a folder for each kernel and launch. A cell that does not apply is NA. Rows of
+blocks are of cube and vector cores (`sub_block_id`), each with columns of its own. `running_time(us)` of the simulator
+may be 0, so its cycles count. `visualize_data.bin` repeats the CSV for a viewer and is not needed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from itertools import islice
 from pathlib import Path
 
 from hermes.base.errors import InputError
+from hermes.base.failure_message import reason
 from hermes.model.operator_work import KernelAlone
-from hermes.profiles.read.source import legible
+from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.reader_interface import legible
 
 _BASIC, _PIPES = "OpBasicInfo.csv", "PipeUtilization.csv"
 _INSTRUCTIONS = re.compile(r"^(core\d+\.\w+)_instr_exe.*\.csv$")
@@ -25,7 +27,7 @@ _Row = dict[str, str]
 
 
 def kernels_alone(folder: Path) -> tuple[KernelAlone, ...]:
-    """The kernels below that folder, the longest first; raises `InputError` where there is none."""
+    """The kernels that ran alone, from the files below `folder`, longest first; raises `InputError` if none."""
     basics, simulated = [], []
     for path in islice(sorted(folder.rglob("*.csv")), _MOST_FILES):
         if path.name == _BASIC:
@@ -38,8 +40,8 @@ def kernels_alone(folder: Path) -> tuple[KernelAlone, ...]:
     found += [_simulated(parent) for parent in dict.fromkeys(simulated) if not measured & {parent, *parent.parents}]
     if not found:
         raise InputError(
-            "no operator of msprof op is in the folder", where=str(folder), lost="times of operators alone",
-            hint=f"give the folder OPPROF_… that holds {_BASIC}",
+            refusals.NO_OPERATOR_RUN, where=str(folder), lost=refusals.LOST_ALONE,
+            hint=refusals.do_give_run(file=_BASIC),
         )  # fmt: skip
     return tuple(sorted(found, key=lambda one: (-(one.dur_ns or 0), one.name)))
 
@@ -75,7 +77,7 @@ def _simulated(folder: Path) -> KernelAlone:
 
 
 def _pipes_of_blocks(blocks: list[_Row]) -> tuple[tuple[tuple[str, float], ...], float | None]:
-    """Busy parts of the pipes of the longest row of a block, and how much longer it is than their mean."""
+    """Busy shares of the pipes in a kernel's longest block, and how many times longer that block is than the mean."""
     timed: list[tuple[float, str, _Row]] = []
     for row in blocks:
         for core in ("aic", "aiv"):
@@ -94,7 +96,7 @@ def _pipes_of_blocks(blocks: list[_Row]) -> tuple[tuple[tuple[str, float], ...],
 
 
 def _pipes_of_instructions(files: Iterable[Path]) -> tuple[tuple[str, float], ...]:
-    """Shares of the cycles of the simulator's instructions by pipe, of all cores together."""
+    """Shares of the cycles of the simulator's instructions by pipe, over all cores."""
     cycles: dict[str, float] = {}
     for path in islice((path for path in sorted(files) if _INSTRUCTIONS.match(path.name)), 256):
         for row in _rows(path):
@@ -106,15 +108,15 @@ def _pipes_of_instructions(files: Iterable[Path]) -> tuple[tuple[str, float], ..
 
 
 def _rows(path: Path) -> Iterator[_Row]:
-    """The rows of a CSV file as text, spaces around them gone."""
+    """The rows of a CSV file as text, without spaces around cells."""
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise InputError("far larger than the profiler of operators writes it", where=str(path))
+            raise InputError(refusals.RUN_TOO_LARGE, where=str(path))
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             for row in islice(csv.DictReader(file), _MOST_ROWS):
                 yield {str(name).strip(): cell.strip() for name, cell in row.items() if name and isinstance(cell, str)}
     except (OSError, csv.Error) as broken:
-        raise InputError(f"cannot be read ({broken})", where=str(path)) from broken
+        raise InputError(refusals.not_read(why=reason(broken)), where=str(path)) from broken
 
 
 def _number(text: str | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Pieces of DuckDB queries that several readers need."""
+"""Helpers for DuckDB queries that several readers use."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import duckdb
 import polars as pl
 
 
-def one(con: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
+def only_row(con: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:
     """The only row of an aggregate query.
 
-    `fetchone` would leave the result open, and DuckDB refuses other work on the connection until it is read to its end.
+    `fetchone` would leave the result open, and DuckDB refuses other work on the connection until the result is read to
+    its end.
     """
     rows = con.execute(query).fetchall()
     return tuple(rows[0])
 
 
 def fetched(con: duckdb.DuckDBPyConnection, query: str) -> pl.DataFrame:
-    """The rows of a query, handed over as Arrow's C stream.
+    """The rows of a query, transferred as Arrow's C stream.
 
     DuckDB's own `pl()` goes through pyarrow, whose import takes a tenth of a second and 40 MB.
     """
     return pl.DataFrame(con.sql(query))
 
 
-def keep(con: duckdb.DuckDBPyConnection, table: str, rows: pl.DataFrame) -> None:
+def keep_frame(con: duckdb.DuckDBPyConnection, table: str, rows: pl.DataFrame) -> None:
     """Make a temporary table of a frame; without pyarrow, as in `fetched`."""
     con.register(f"{table}_rows", _Stream(rows))
     con.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {table}_rows")
@@ -35,7 +36,7 @@ def keep(con: duckdb.DuckDBPyConnection, table: str, rows: pl.DataFrame) -> None
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """A frame that shows nothing but its C stream: DuckDB would take one of Polars through pyarrow."""
+    """A frame that exposes only its C stream: DuckDB would read a Polars frame through pyarrow."""
 
     rows: pl.DataFrame
 
@@ -51,19 +52,20 @@ def literal(text: object) -> str:
 def ns_sql(text: str) -> str:
     """SQL for nanoseconds of a text in microseconds, exact and rounded half up; null for text that is no number.
 
-    Three ways, the fastest first: a double where it is exact; a whole number from the text with an exponent, which
-    DuckDB casts without a double; decimals, whose cast to three places rounds.
+    The SQL tries three ways, the fastest first. The first is a double, if the double is exact. The second is a whole
+    number from the text with an exponent, which DuckDB casts without a double. The third is a decimal, whose cast to
+    three places rounds.
     """
     number = f"TRY_CAST({text} AS DOUBLE)"
     sure, ns = _by_double(number)
     digits = f"coalesce(TRY_CAST({text} AS DECIMAL(18, 3))::DECIMAL(22, 3), TRY_CAST({text} AS DECIMAL(22, 3)))"
     slow = f"coalesce(TRY_CAST({text} || 'e3' AS BIGINT), TRY_CAST({digits} * 1000 AS BIGINT))"
-    # Not `0x10`, which is no double: with the exponent it would be another hexadecimal number.
+    # `0x10` must not become a double here: with the exponent it would be another hexadecimal number.
     return f"CASE WHEN {sure} THEN {ns} WHEN {number} IS NOT NULL THEN {slow} END"
 
 
 def ns_of_double(number: str) -> str:
-    """SQL for nanoseconds of a double in microseconds, as exact as `ns_sql`; an error where the double is not enough.
+    """SQL for nanoseconds of a double in microseconds, as exact as `ns_sql`; an error if the double is not enough.
 
     A whole number of microseconds is exact as far as doubles hold all of them.
     """
@@ -76,9 +78,9 @@ def ns_of_double(number: str) -> str:
 
 
 def _by_double(number: str) -> tuple[str, str]:
-    """SQL for whether a double in microseconds gives exact nanoseconds, and for these.
+    """SQL for whether a double in microseconds gives exact nanoseconds, and for these nanoseconds.
 
-    Below 2^41 us a double is off by less than 0.125 ns, and its product with 1000 by as much again: a product within
+    Below 2^41 us a double is off by less than 0.125 ns, and its product with 1000 by as much again. So a product within
     0.25 of a whole number rounds as the decimal does.
     """
     scaled = f"({number} * 1000)"

@@ -1,72 +1,99 @@
-"""What rules about lines of the user's code share."""
+"""Costs, gains and evidence that rules about the user's code share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from hermes.base.message import Message, Name, Text, message, sentence
 from hermes.knowledge.host_work import COMPILATION, DATA
 from hermes.model.code_measures import CodeLine
 from hermes.model.finding import Evidence, Gain
 from hermes.model.job import Job, Rows
 from hermes.model.path_measures import StepFree
+from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._host import fact, has_device
+from hermes.profiles.rules.gain_messages import at_most
 
 _GROWS = 1.3
-"""A function that takes so much more in the last step than in the first, and in none less, is said to grow."""
+"""A function grows if it takes this many times more in the last step than in the first, and never less than before."""
 _LEAST_LEFT = 0.5
 _OTHERS = (DATA, COMPILATION)
-"""What other rules tell with all of its functions."""
+"""Kinds of work for which other rules report all functions."""
 
 
 def mean_steps(job: Job) -> dict[int, int]:
-    """By rank the mean step, which what is counted over a capture is a part of."""
+    """The mean step of each rank in ns; times that are counted over a capture are shares of this step."""
     own: dict[int, list[int]] = {}
     for split in job.steps.every:
         own.setdefault(split.rank, []).append(split.whole_ns)
     return {rank: sum(lengths) // len(lengths) for rank, lengths in own.items() if sum(lengths)}
 
 
-def outside_loaders(lines: Rows[CodeLine]) -> Iterator[CodeLine]:
-    """The functions that no data loader and no compiler calls."""
+def outside_loaders(lines: Iterable[CodeLine]) -> Iterator[CodeLine]:
+    """The functions that neither a data loader nor a compiler calls."""
     return (row for row in lines if row.place and row.within not in _OTHERS)
 
 
 def beside_training(row: CodeLine) -> bool:
-    """Whether a function trains nothing, as far as frames tell: no module runs in it, and nothing has a backward.
+    """Whether a function trains nothing, as far as frames tell: no module runs in it, and it has no backward work.
 
-    What a `torch.autograd.Function` computes has one of its own, which no operator of it tells.
+    A `torch.autograd.Function` has its own backward work, which none of its operators tells.
     """
     custom = row.function in ("forward", "backward")
     return not row.modules and not row.trains and not custom and row.source == "frames"
 
 
 def idle_of(free: Rows[StepFree], rank: int) -> int:
-    """Time of the step in which a device had nothing to do and the host is why."""
+    """Time of the step in which the device had nothing to do because of the host."""
     return sum(part.ns for step in free.of(rank) for part in step.parts if part.component == "host")
 
 
-def gain_of(job: Job, rank: int, cost_ns: int, method: str) -> Gain:
-    """From half of it to all without a device, where nothing runs beside the host; else a bound."""
+def gain_of(job: Job, rank: int, cost_ns: int, method: Text) -> Gain:
+    """The gain: half to all of the cost without a device, where nothing runs beside the host; otherwise a bound."""
     low = 0 if has_device(job, rank) else round(cost_ns * _LEAST_LEFT)
-    return Gain(low_ns=low, high_ns=cost_ns, method=f"bound: {method}")
+    return Gain(low_ns=low, high_ns=cost_ns, method=at_most(when=method))
 
 
-def growing(row: CodeLine) -> str:
-    """The end of a title for a function that takes more from step to step."""
-    return f"; {row.growth:.1f} times as much in the last step as in the first" if (row.growth or 0) >= _GROWS else ""
+def growing(row: CodeLine) -> Message | None:
+    """The end of a title, for a function whose time grows from step to step."""
+    return grows(times=f"{row.growth:.1f}") if row.growth is not None and row.growth >= _GROWS else None
 
 
 def evidence_of(job: Job, row: CodeLine, share: float, limit: float) -> tuple[Evidence, ...]:
-    """The parts of the function's time, its calls, who calls it, and what takes most of it."""
+    """The parts of a function's time, its calls, its callers, and the names that take most of its time."""
     said = [
-        fact(job, row.rank, f"time of {row.said} that is its own", share, "of step", limit),
-        fact(job, row.rank, "of it Python", row.python_ns, "ns a step"),
-        fact(job, row.rank, "of it operators", row.operator_ns, "ns a step"),
+        fact(job, row.rank, own_time(function=row.said), share, "of step", limit),
+        fact(job, row.rank, OF_IT_PYTHON, row.python_ns, "ns a step"),
+        fact(job, row.rank, OF_IT_OPERATORS, row.operator_ns, "ns a step"),
     ]
     if row.calls is not None:
-        said.append(fact(job, row.rank, "calls a step", row.calls, "calls"))
+        said.append(fact(job, row.rank, say.CALLS, row.calls, "calls"))
     for caller in dict.fromkeys(one for one in (row.caller, row.loop) if one and one != row.said):
-        said.append(fact(job, row.rank, f"called in {caller}", row.total_ns or row.own_ns, "ns a step"))
-    said += [fact(job, row.rank, f"seen at {line}", part, "of its samples") for line, part in row.lines]
-    said += [fact(job, row.rank, f"time in {name}", ns, "ns a step") for name, ns in row.names]
+        said.append(fact(job, row.rank, called_in(caller=caller), row.total_ns or row.own_ns, "ns a step"))
+    said += [fact(job, row.rank, seen_at(line=line), part, "of its samples") for line, part in row.lines]
+    said += [fact(job, row.rank, say.time_in(name=name), ns, "ns a step") for name, ns in row.names]
     return tuple(said)
+
+
+OF_IT_PYTHON = sentence("code.of_it_python")
+OF_IT_OPERATORS = sentence("code.of_it_operators")
+
+
+@message("code.grows")
+def grows(*, times: Name) -> None:
+    """The time of a function grows from step to step."""
+
+
+@message("code.own_time")
+def own_time(*, function: Name) -> None:
+    """The own time of a function."""
+
+
+@message("code.called_in")
+def called_in(*, caller: Name) -> None:
+    """The time of a function, by its caller."""
+
+
+@message("code.seen_at")
+def seen_at(*, line: Name) -> None:
+    """How often samples saw a line of a function."""

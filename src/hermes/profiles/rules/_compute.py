@@ -1,4 +1,4 @@
-"""What rules about compute share: steps beside their splits, operators per step, changes that stand for cures."""
+"""Costs that rules about compute share: time of operators per step, and replay changes that stand for cures."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from hermes.base.globs import literal
+from hermes.base.globs import literal_pattern
+from hermes.base.message import Text
 from hermes.knowledge.cost.tensors import shapes_of
-from hermes.knowledge.vendors import Traits, common_traits
+from hermes.knowledge.vendor_traits import Traits, common_traits
 from hermes.model.compute_measures import OTHERS, OperatorCost, StepCompute
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.measures import StepSplit
-from hermes.profiles.rules._component import Spent, loss, place
+from hermes.model.step_measures import StepSplit
+from hermes.profiles.rules._cost_by_rank import Spent, loss, place
 from hermes.profiles.rules.rule import by_share
 
 _SHOWN = 3
 _MOST_CHANGES = 8
 _LONGEST_NAME = 60
 _SIZES = 8
-"""So many sizes in even steps, each as often, are no batches of lengths that vary: of 8 of 32 lengths one choice in a
-hundred thousand is such a row (58 of 10,518,300)."""
+"""Batches of varying length hardly ever have this many sizes in even steps, each equally often.
+
+Of 32 lengths, a random choice of 8 is such a row once in a hundred thousand (58 of 10,518,300)."""
 _MISSING = 0.125
-"""Of so many sizes a profiler may have lost a call."""
+"""The share of sizes for which a profiler may have lost a call."""
 _PRODUCTS = ("aten::addmm", "aten::mm", "aten::linear")
 
 Key = tuple[object, ...]
@@ -33,12 +35,12 @@ Key = tuple[object, ...]
 def lost(
     job: Job,
     computes: Rows[StepCompute],
-    what: str,
+    what: Text,
     part: Callable[[StepCompute], int | None],
     of_kernels: Limit,
     of_window: Limit,
 ) -> Spent | None:
-    """The ranks on which a part of the time of the kernels is beyond both limits; no more than the step's compute."""
+    """The ranks on which a part of the kernels' time exceeds both limits; at most the step's compute counts."""
     steps = {(row.rank, row.step): row for row in computes}
 
     def cost(split: StepSplit) -> int | None:
@@ -63,17 +65,17 @@ def lost(
 
 
 def _most(split: StepSplit) -> int:
-    """What a part of compute can cost a step at most: its compute; without a device, where operators run, the step."""
+    """The most that a part of compute can cost a step: its compute; without a device, where operators run, the step."""
     return split.window_ns if split.compute_ns is None else split.compute_ns
 
 
 def per_step(
     job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], ns: Callable[[OperatorCost], float]
 ) -> dict[int, float]:
-    """Nanoseconds per step by rank of some part of the time of operators.
+    """Nanoseconds per step, for each rank, of a part of the time of operators.
 
-    Operators are summed over ranks and steps, and over what lies outside of the steps of a capture: each rank that has
-    an operator gets the mean of them, and the steps their share of the time of all kernels.
+    Operators are summed over ranks and steps, and over work outside of the steps of a capture. Each rank with an
+    operator gets the mean of that sum, and the steps get their share of the time of all kernels.
     """
     every = sum(row.ns for row in ops)
     if not every:
@@ -96,11 +98,11 @@ def operators(
     job: Job,
     ops: Rows[OperatorCost],
     computes: Rows[StepCompute],
-    what: str,
+    what: Text,
     limit: Limit,
     ns: Callable[[OperatorCost], float],
 ) -> Spent | None:
-    """The ranks on which a part of the time of operators is beyond a limit; no more than the step's compute."""
+    """The ranks on which a part of the operators' time exceeds a limit; it counts at most up to the step's compute."""
     by_rank = per_step(job, ops, computes, ns)
     found = loss(
         job,
@@ -112,7 +114,7 @@ def operators(
 
 
 def longest(ops: Rows[OperatorCost], ns: Callable[[OperatorCost], float]) -> list[OperatorCost]:
-    """The operators of which some part of the time is not 0, the largest part first."""
+    """The operators with the given part of their time above 0, the largest part first."""
     rows = [(ns(row), row) for row in ops]
     return [row for value, row in sorted(rows, key=lambda pair: (-pair[0], _order(pair[1]))) if value > 0]
 
@@ -122,7 +124,7 @@ def _order(row: OperatorCost) -> tuple[str, str, str, str]:
 
 
 def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> tuple[Evidence, ...]:
-    """What the first operators lose, with their shapes; a share of all compute, which more steps do not change."""
+    """The loss and shapes of the first operators; a loss is a share of all compute, which more steps do not change."""
     return tuple(
         Evidence(
             what=f"{short(row.operator)} {short(row.shapes)}".strip(),
@@ -138,10 +140,10 @@ def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> 
 
 
 def of_operators(
-    job: Job, ops: Rows[OperatorCost], found: Spent, part: Callable[[OperatorCost], float], *, title: str, gain: Gain,
+    job: Job, ops: Rows[OperatorCost], found: Spent, part: Callable[[OperatorCost], float], *, title: Text, gain: Gain,
     confidence: float, actions: tuple[Action, ...],
 ) -> Loss:  # fmt: skip
-    """A finding of a part of the time of operators: the longest are blamed; a replay goes without the part."""
+    """A finding about a part of the operators' time: the longest are blamed, and the replay removes that part."""
     worst = longest(ops, part)
     return Loss(
         message=title,
@@ -158,14 +160,14 @@ def of_operators(
 
 
 def new_parts(ops: Rows[OperatorCost]) -> Mapping[int, float]:
-    """By row the part of its input that is new, of rows whose inputs grow with those of some product."""
+    """For each row of operators whose inputs grow with a product's inputs, the part of its input that is new."""
     groups: dict[Key, dict[int, list[OperatorCost]]] = {}
     for row in ops:
         if row.kind == "batched matmul":
             continue
         sizes = [shape for shape in shapes_of(row.shapes) if shape]
         for at, shape in enumerate(sizes):
-            # What grows is the number of rows: the first axis of a matrix, the last but one of others.
+            # The number of rows grows: the first axis of a matrix, the last but one of other tensors.
             axis = max(len(shape) - 2, 0)
             rest = tuple((*one[:axis], *one[axis + 1 :]) if place == at else one for place, one in enumerate(sizes))
             if len(shape) > 1:
@@ -180,9 +182,9 @@ def new_parts(ops: Rows[OperatorCost]) -> Mapping[int, float]:
 
 
 def _grows_by(lengths: Sequence[int]) -> int:
-    """By how much each length is more than the one before, few left out that were not recorded whole; 0 if it varies.
+    """How much each length exceeds the one before; 0 if that varies. A few incompletely recorded lengths are left out.
 
-    Whole numbers of each step, which is the least between two of them.
+    The whole numbers in each step: the least difference between two of these.
     """
     steps = [after - before for before, after in pairwise(lengths)]
     each = min(steps)
@@ -191,21 +193,21 @@ def _grows_by(lengths: Sequence[int]) -> int:
 
 
 def short(name: str) -> str:
-    """A name as far as it fits a line: C++ templates and lists of shapes are long."""
+    """A name shortened to fit a line: C++ templates and lists of shapes are long."""
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…"
 
 
 def named(rows: Sequence[OperatorCost]) -> tuple[Blame, ...]:
-    """The distinct names of the first operators."""
+    """The distinct names of the first operators, to blame."""
     told = [row.operator for row in rows if row.operator and not row.operator.startswith(OTHERS)]
     return tuple(dict.fromkeys(Blame(short(name), "operator") for name in told))[:_SHOWN]
 
 
 def faster(ops: Rows[OperatorCost], saved: Callable[[OperatorCost], float]) -> tuple[str, ...]:
-    """Changes that leave operators, by name, the part of their time that is not saved; the largest eight.
+    """Replay changes that leave operators, by name, the share of their time that is not saved; the largest eight.
 
-    A kernel without its framework's operator goes by its symbol, which kernels of other operators share: it is left as
-    it is, so that a replay gives too little rather than too much.
+    A kernel without its framework's operator is named by its symbol, which kernels of other operators share. Such a
+    kernel stays unchanged, so the replay predicts too little rather than too much.
     """
     whole: dict[str, int] = {}
     less: dict[str, float] = {}
@@ -215,9 +217,11 @@ def faster(ops: Rows[OperatorCost], saved: Callable[[OperatorCost], float]) -> t
     worst = sorted(
         (name for name in less if name and "<" not in name and less[name] > 0), key=lambda name: (-less[name], name)
     )
-    return tuple(f"op:{literal(name)}={max(0.0, 1 - less[name] / whole[name]):.4g}" for name in worst[:_MOST_CHANGES])
+    return tuple(
+        f"op:{literal_pattern(name)}={max(0.0, 1 - less[name] / whole[name]):.4g}" for name in worst[:_MOST_CHANGES]
+    )
 
 
 def of_device(job: Job, ranks: Collection[int]) -> Traits:
-    """How the device of the ranks differs from others, for advice that depends on it."""
+    """The traits of the ranks' device, for advice that depends on them."""
     return common_traits(job.vendors.get(rank, "") for rank in ranks)

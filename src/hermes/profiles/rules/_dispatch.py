@@ -1,8 +1,8 @@
-"""What rules of dispatch share: the free time of the device while the host hands over work."""
+"""Free time of the device while the host launches work, for rules about dispatch."""
 
 from __future__ import annotations
 
-from hermes.knowledge.blocking import is_copy
+from hermes.knowledge.blocking_calls import is_copy
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.model.host_measures import Dispatch, StepHost, SyncCall
 from hermes.model.job import Rows
@@ -13,10 +13,10 @@ from hermes.profiles.rules._host import LAUNCHING, free_for
 def dispatch_cost(
     free: Rows[StepFree], host_steps: Rows[StepHost], rank: int, syncs: Rows[SyncCall] | None = None
 ) -> int | None:
-    """Free time of the typical step in operators, Python and launches; None where free time was not explained.
+    """Free time of the typical step in operators, Python and launches; None if free time was not explained.
 
-    A copy that the host waits for begins late in its own call: of `syncs` that copy, the wait is no launch.
-    A thread that carries a task queue out is in no call while the loop has nothing for it yet: that is the loop's time.
+    A copy that the host waits for begins late in its own call: for a call in `syncs` that copies, the wait is no
+    launch. The thread of a task queue is in no call while the loop has no work for it yet: that time is the loop's.
     """
     parts = [part for step in free if step.rank == rank for part in step.parts]
     if not parts:
@@ -30,18 +30,18 @@ def dispatch_cost(
 
 
 def _beside_free(host_steps: Rows[StepHost], rank: int) -> int:
-    """Free time of the device while threads that feed it were in operators, Python and launches.
+    """Free time of the device while its dispatching threads were in operators, Python and launches.
 
-    Where launches cannot be joined with their tasks, this tells what no path does.
+    This time is used if launches cannot be joined with their tasks, so that there is no path.
     """
     host = next(iter(host_steps.of(rank)), None)
     return sum(part.device_free_ns or 0 for part in host.parts if part.reason in LAUNCHING) if host else 0
 
 
 def silent_cost(free: Rows[StepFree], host_steps: Rows[StepHost], rank: int) -> int:
-    """Free time of the typical step in which the threads that feed the device are in no recorded call.
+    """Free time of the typical step in which the dispatching threads are in no recorded call.
 
-    Nothing where no call at all is known: then the capture, not the host, has nothing to tell.
+    The result is 0 if no call was recorded at all: then the capture, not the host, is the reason.
     """
     host = next(iter(host_steps.of(rank)), None)
     if host is None or host.of(OUTSIDE) == host.host_ns:
@@ -51,5 +51,5 @@ def silent_cost(free: Rows[StepFree], host_steps: Rows[StepHost], rank: int) -> 
 
 
 def dispatch_of(dispatches: Rows[Dispatch], rank: int) -> Dispatch | None:
-    """How the host fed the device in the rank's typical step."""
+    """How the host launched work in the rank's typical step."""
     return next(iter(dispatches.of(rank)), None)

@@ -1,18 +1,18 @@
-"""What rules of the input share: what waiting for batches costs a step, and the numbers of the loop behind it."""
+"""Costs a step of waiting for batches, and evidence about the training loop, for rules about the input pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from hermes.base.message import Text
+from hermes.base.message import Text, sentence
 from hermes.model.finding import Evidence
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches, InputRates
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.measures import StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules import evidence_messages as say
-from hermes.profiles.rules._component import Spent
+from hermes.profiles.rules._cost_by_rank import Spent
 from hermes.profiles.rules._host import before_of, counted, counted_fact, counted_step, fact, has_device, host_loss
 from hermes.profiles.rules.rule import by_share
 
@@ -22,18 +22,19 @@ RECEIVED = Limit(
 CROWDED = Limit(value=0.1, unit="of step in which the loop waits for a core", source="docs/evidence/host-limits.md")
 MOSTLY_STARTS = Limit(value=0.5, unit="of waits for batches is for workers to start", source="the larger half")
 WAITED = "data_ns"
+READY = sentence("io001.ready")
 _LONG = 4
 
 
 def fetches_of(fetches: Rows[Fetches], rank: int) -> Fetches | None:
-    """How the loop of a rank got its batches; None where no fetch was seen."""
+    """The fetches of batches by the loop of a rank; None if no fetch was recorded."""
     return next(iter(fetches.of(rank)), None)
 
 
 def fetch_loss(
     job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], what: Text, limit: Limit, kinds: Collection[str]
 ) -> Spent | None:
-    """The rank that loses most to fetching in loops of these kinds; of steps before the capture where these tell it."""
+    """The rank that loses most to fetching in loops of these kinds; from steps before the capture if counted there."""
     length = counted_step(job, unprofiled, WAITED)
     return host_loss(job, what, limit, lambda split: _without_profiler(job, fetches, unprofiled, split, kinds), length)
 
@@ -46,7 +47,7 @@ def waits_before(job: Job, unprofiled: Rows[Before], rank: int) -> bool:
 def _without_profiler(
     job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], split: StepSplit, kinds: Collection[str]
 ) -> int | None:
-    """As `fetch_cost`, counted before the capture if it was: a profiler slows the loop, so that workers are early."""
+    """The cost of fetching counted before the capture: a profiler slows the loop, so that workers finish early."""
     row, waited = fetches_of(fetches, split.rank), counted(job, unprofiled, split.rank, WAITED)
     if row is None or row.kind not in kinds or waited is None or not row.wait_ns:
         return fetch_cost(job, fetches, split, kinds)
@@ -56,16 +57,16 @@ def _without_profiler(
         if row.kind != "workers" or receives(job, unprofiled, split.rank)
         else received_ns(job, unprofiled, split.rank)
     )
-    # Where the capture holds no start of workers, what they took in the steps before is known, or they had none.
+    # If no worker starts in the capture, the time of starts is known from the steps before, or there were no workers.
     start = starting(row) * waited or min(waited, counted(job, unprofiled, split.rank, "start_ns") or 0)
     wait = max(0, round(waited - start) - own)
-    # Workers that are mostly started take the core from the loop by that, and not by what they hand over.
+    # Starting workers takes the core from the loop; handing over batches does not.
     mostly_starts = start > MOSTLY_STARTS.value * waited
     return wait if row.kind != "workers" or mostly_starts else _with_delay(job, unprofiled, split.rank, wait)
 
 
 def _with_delay(job: Job, unprofiled: Rows[Before], rank: int, wait_ns: int) -> int:
-    """The wait, and where workers leave the loop no core what it waits for one: no more than it is on none."""
+    """The wait, with the loop's wait for a core that workers occupy, at most the loop's wait without a core."""
     before, delay = before_of(unprofiled, rank), crowded_ns(job, unprofiled, rank)
     if before is None or not delay:
         return wait_ns
@@ -73,31 +74,31 @@ def _with_delay(job: Job, unprofiled: Rows[Before], rank: int, wait_ns: int) -> 
 
 
 def crowded_ns(job: Job, unprofiled: Rows[Before], rank: int) -> int:
-    """What the loop could have run in a step and waited for a core, where that is much; counted before the capture."""
+    """The time a step that the loop was ready and waited for a core, if that is long; counted before the capture."""
     before, delay = before_of(unprofiled, rank), counted(job, unprofiled, rank, "delay_ns")
     return delay if before and delay and by_share(CROWDED, delay / before.step_ns) else 0
 
 
 def received_ns(job: Job, unprofiled: Rows[Before], rank: int) -> int:
-    """What the loop itself computed in a step to receive batches of workers, counted before the capture; 0 if not."""
+    """Time a step in which the loop received batches from workers, counted before the capture; 0 if not counted."""
     return counted(job, unprofiled, rank, "data_cpu_ns") or 0
 
 
 def receives(job: Job, unprofiled: Rows[Before], rank: int) -> bool:
-    """Whether receiving a batch takes the loop so long that it is a loss of its own: few tensors take no time."""
+    """Whether receiving a batch takes so long that it is a loss of its own: a few tensors take no time."""
     row = before_of(unprofiled, rank)
     return row is not None and by_share(RECEIVED, received_ns(job, unprofiled, rank) / row.step_ns)
 
 
 def starting(row: Fetches) -> float:
-    """The part of all waits of the loop that is for its start: making iterators, and their first batches."""
+    """The share of the loop's waits spent on starts: making iterators, and fetching their first batches."""
     start = (row.epoch_ns or 0) + first_waits_ns(row)
     every = row.wait_ns + (row.epoch_ns or 0)
     return start / every if every else 0.0
 
 
 def fetch_cost(job: Job, fetches: Rows[Fetches], split: StepSplit, kinds: Collection[str]) -> int | None:
-    """What fetching takes a step: of the device's free time, or of the host's where there is no device."""
+    """The cost of fetching a step: free time of the device, or host time without a device."""
     row = fetches_of(fetches, split.rank)
     if row is None or row.kind not in kinds:
         return None
@@ -106,8 +107,10 @@ def fetch_cost(job: Job, fetches: Rows[Fetches], split: StepSplit, kinds: Collec
 
 
 def first_waits_ns(row: Fetches) -> int:
-    """Waits for the first batches of workers that were started anew: a fetch that is long beside the others, where
-    making the iterator took long, too. Workers that stay give their first batch soon after a short start.
+    """Waits for the first batches of restarted workers.
+
+    Such a wait is a fetch that is long beside the others, if making the iterator took long, too. Workers that persist
+    give their first batch soon after a short start.
     """
     if not row.epochs or not row.epoch_ns:
         return 0
@@ -117,19 +120,13 @@ def first_waits_ns(row: Fetches) -> int:
     return min(row.epochs * row.longest_ns, row.wait_ns) if odd else 0
 
 
-def where_verb(job: Job, found: Spent) -> str:
-    """What the loss does to the step, in words."""
-    share = f"{found.share:.0%} of the step"
-    return f"leaves the device free for {share}" if has_device(job, found.worst.rank) else f"takes {share}"
-
-
 def one_long_fetch(row: Fetches) -> bool:
-    """Whether a single fetch of several is most of the wait: then it is no steady loss."""
+    """Whether a single fetch of several is most of the wait: then the loss is not steady."""
     return row.fetches > 1 and 2 * row.longest_ns > row.wait_ns and 2 * row.median_ns < row.longest_ns
 
 
 def loop_facts(job: Job, rates: Rows[InputRates], unprofiled: Rows[Before], row: Fetches) -> Iterator[Evidence]:
-    """The fetches, and the demand against what is supplied."""
+    """The fetches, and the demand of the loop against the supply of batches, as evidence."""
     rank = row.rank
     yield from counted_fact(job, unprofiled, rank, WAITED)
     yield fact(job, rank, say.MEDIAN_FETCH, row.median_ns, "ns")

@@ -1,4 +1,4 @@
-"""The limits that rules share: below them a loss is no more than what steps differ by anyway."""
+"""Limits that several rules share: a loss below its limit is no more than the usual variation of steps."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 from hermes.model.limit import Limit
 
 NOISE = Limit(value=0.01, unit="of window", source="docs/evidence/noise.md")
-"""For what is measured: times of kernels, of transfers, of waits."""
+"""The limit for measured times: of kernels, transfers and waits."""
 DOUBT = Limit(value=0.03, unit="of window", source="docs/evidence/noise.md")
-"""For what is estimated, such as time beyond a roof."""
+"""The limit for estimated times, such as time beyond a roof."""
 TOGETHER = Limit(value=0.90, unit="of correlation between work and compute", source="case PAR-05")
-"""For work that says how long a rank computes."""
+"""The limit from which work tells how long a rank computes."""
 FREE = Limit(value=0.10, unit="of window", source="gate of msprof-analyze's advisor: free time above 10 % of the step")
-"""For free time of the device, and for what explains it."""
+"""The limit for free time of the device, and for causes that explain free time."""
 FREE_OF_STEP = replace(FREE, unit="of step")
-"""The same, where what is judged is not in a window."""
+"""The limit for free time if the cost is not inside a window."""

@@ -1,18 +1,19 @@
-"""What rules about threads of operators share: the cores for each, and the operators that are worth several."""
+"""Cores for each thread of an operator, and operators that can use several threads, for rules about threads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hermes.base.units import whole
+from hermes.base.message import Text
+from hermes.base.units import whole_number
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.finding import Evidence
 from hermes.model.host_measures import SettingValues
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.profiles.rules._component import Spent
 from hermes.profiles.rules._compute import longest, operators, shown
+from hermes.profiles.rules._cost_by_rank import Spent
 from hermes.profiles.rules._host import has_device, setting
 
 CORES, THREADS = "cpu.cores", "torch.num_threads"
@@ -20,7 +21,7 @@ CORES, THREADS = "cpu.cores", "torch.num_threads"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threaded:
-    """What such operators cost, the longest of them, and the settings of the rank that loses most."""
+    """The cost of operators that can use several threads, the longest of them, and the settings of the worst rank."""
 
     found: Spent
     worst: list[OperatorCost]
@@ -30,7 +31,7 @@ class Threaded:
 
 
 def cores_per_thread(job: Job, settings: Rows[SettingValues], rank: int) -> float | None:
-    """Cores of the host for each thread of an operator; None with a device, or where one is not recorded."""
+    """The host cores for each thread of an operator; None with a device, or if a number is not recorded."""
     cores, threads = _number(settings, rank, CORES), _number(settings, rank, THREADS)
     return None if has_device(job, rank) or not cores or not threads else cores / threads
 
@@ -40,7 +41,7 @@ def threaded(
     settings: Rows[SettingValues],
     ops: Rows[OperatorCost],
     computes: Rows[StepCompute],
-    what: str,
+    what: Text,
     limit: Limit,
     worth: Limit,
     ranks: Mapping[int, float],
@@ -64,4 +65,4 @@ def threaded(
 
 
 def _number(settings: Rows[SettingValues], rank: int, name: str) -> int:
-    return whole(setting(settings, rank, name) or "") or 0
+    return whole_number(setting(settings, rank, name) or "") or 0

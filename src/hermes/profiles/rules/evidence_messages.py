@@ -1,4 +1,4 @@
-"""What several rules count: calls of a kind, steps before the capture, and batches."""
+"""Messages about evidence that several rules share: calls of a kind, steps before the capture, batches, and memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ LONGEST_FETCH = sentence("evidence.longest_fetch")
 LONG_FETCHES = sentence("evidence.long_fetches")
 DEMAND = sentence("evidence.demand")
 SUPPLY = sentence("evidence.supply")
+FREE_IN_CALLS = sentence("evidence.free_in_calls")
+HANDING_OVER = sentence("evidence.handing_over")
+LEFT_ON_DEVICE = sentence("evidence.left_on_device")
 
 
 @message("evidence.time_in")
 def time_in(*, name: Name) -> None:
-    """What calls of one name take."""
+    """The time in calls of one name."""
+
+
+@message("evidence.most_reserved")
+def most_reserved(*, component: Name) -> None:
+    """The most memory that an allocator reserved."""
 
 
 @message("evidence.before")
 def before(*, n: Count) -> None:
-    """A mean of steps before the capture."""
+    """A mean over steps before the capture."""
 
 
 @message("evidence.cores_free")
 def cores_free(*, n: Count) -> None:
-    """Cores that nothing used."""
+    """The number of idle host cores."""

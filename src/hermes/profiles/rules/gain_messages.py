@@ -1,18 +1,20 @@
-"""How a gain was reckoned."""
+"""Messages that say how a gain was computed."""
 
 from __future__ import annotations
 
-from hermes.base.message import Count, Message, Names, Text, message
+from hermes.base.message import Count, Message, Names, Text, message, sentence
+
+NEVER_EMPTY = sentence("gain.never_empty")
 
 
 @message("gain.bound")
 def at_most(*, when: Text) -> None:
-    """Only the most that can be won is known."""
+    """Only the largest possible gain is known."""
 
 
 @message("gain.host")
 def of_host(*, when: Text) -> None:
-    """Nothing runs beside the host: all of the time is won."""
+    """Nothing runs beside the host, so all of the time is the gain."""
 
 
 @message("gain.replay")
@@ -22,19 +24,19 @@ def of_replay(*, changes: Names, more: Message | None = None, method: Text) -> N
 
 @message("gain.more_changes")
 def more_changes(*, n: Count) -> None:
-    """Changes of a replay that are not named."""
+    """How many changes of a replay are not named."""
 
 
 @message("gain.without_profiler")
 def without_profiler(*, method: Text) -> None:
-    """The profiler lengthened what was captured."""
+    """The profiler lengthened the captured time."""
 
 
 @message("gain.beyond")
 def beyond(*, codes: Names, method: Text) -> None:
-    """Other findings explain a part of it."""
+    """Other findings explain a part of the gain."""
 
 
 @message("gain.shared_cores")
 def on_shared_cores(*, method: Text) -> None:
-    """Transfers of a processor need the cores of the compute beside them."""
+    """A processor's transfers need the cores that compute at the same time."""

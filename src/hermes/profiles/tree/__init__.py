@@ -1,1 +1,1 @@
-"""The tree of a job: the leaves of its ranks as one, in which nobody waits for a rank but all for what it did."""
+"""The time tree of a job: joins the leaves of its ranks; each wait for a rank is replaced by what delayed that rank."""

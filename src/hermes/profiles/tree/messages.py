@@ -1,4 +1,4 @@
-"""What a report says first: how large the job is, what its device does, and where most time can be won."""
+"""Messages of a verdict: the job's size, its device's activity, and the largest possible gain."""
 
 from __future__ import annotations
 
@@ -26,57 +26,57 @@ def of(
     unlike: Message | None = None,
     device: Message | None = None,
 ) -> None:
-    """The verdict."""
+    """Message: the verdict of a report."""
 
 
 @message("verdict.size")
 def size(*, ranks: Message | None = None, steps: Message) -> None:
-    """How large the job is."""
+    """Message part: the size of the job in ranks and steps."""
 
 
 @message("verdict.ranks")
 def ranks(*, n: Count) -> None:
-    """How many ranks were collected."""
+    """Message part: how many ranks were collected."""
 
 
 @message("verdict.part_of_ranks")
 def part_of_ranks(*, n: Count, expected: Count) -> None:
-    """How many ranks were collected, of how many."""
+    """Message part: how many ranks were collected, and how many the job has."""
 
 
 @message("verdict.steps")
 def steps(*, n: Count, length: Ns, mean: Ns | None = None) -> None:
-    """How many steps, and how long the typical one is."""
+    """Message part: the number of steps, and the length of the typical step."""
 
 
 @message("verdict.a_capture")
 def a_capture(*, length: Ns) -> None:
-    """A capture without steps."""
+    """Message part: the length of a capture without steps."""
 
 
 @message("verdict.idle")
 def idle(*, share: Share) -> None:
-    """What the device does."""
+    """Message part: the share of the step in which devices are idle."""
 
 
 @message("verdict.busy")
 def busy(*, share: Share) -> None:
-    """What the device does."""
+    """Message part: the share of the step in which devices are busy."""
 
 
 @message("verdict.idle_on")
 def idle_on(*, rank: Rank, share: Share) -> None:
-    """What the device of one rank does, for which others wait."""
+    """Message part: the idle share of the device of one rank, for which others wait."""
 
 
 @message("verdict.waits")
 def waits(*, share: Share, rank: Rank | None = None) -> None:
-    """How long ranks wait for each other."""
+    """Message part: the share of the step in which ranks wait for each other."""
 
 
 @message("verdict.ends")
 def ends(*, what: Text) -> None:
-    """What ends the job."""
+    """Message part: the risk that ends the job."""
 
 
 @message("verdict.loss")
@@ -91,51 +91,51 @@ def loss(
     place: Name | None = None,
     curable: Message | None = None,
 ) -> None:
-    """The kind of leaf of which most can be won."""
+    """Message part: the kind of leaf with the largest possible gain."""
 
 
 @message("verdict.wait_for")
 def wait_for(*, rank: Rank, absent: Message | None = None) -> None:
-    """The leaf is a wait for a rank."""
+    """Message part: the leaf is a wait for a rank."""
 
 
 @message("verdict.not_recorded")
 def not_recorded(*, following: Name) -> None:
-    """The leaf is time of which nothing was recorded."""
+    """Message part: the leaf is time without any record."""
 
 
 @message("verdict.curable")
 def curable(*, share: Share) -> None:
-    """How much of the leaf can be won."""
+    """Message part: the share of the leaf that can be gained."""
 
 
 @message("verdict.made_of")
 def made_of(
     *, parts: Messages, place: Name | None = None, attained: Message | None = None, loss: Message | None = None
 ) -> None:
-    """What the steps are made of."""
+    """Message part: the largest kinds of leaf in the steps."""
 
 
 @message("verdict.part")
 def part(*, share: Share, leaf: Text, what: Name | None = None) -> None:
-    """A part of the steps."""
+    """Message part: one kind of leaf and its share of the steps."""
 
 
 @message("verdict.attained")
 def attained(*, share: Share) -> None:
-    """How close the largest part is to what the chip attains."""
+    """Message part: how close the largest kind comes to what the chip attains."""
 
 
 @message("verdict.requests")
 def requests(*, took: Ns, parts: Message | None = None) -> None:
-    """Where requests spend their time."""
+    """Message: how long requests took, and where they spent the time."""
 
 
 @message("verdict.queues")
 def queues(*, share: Share) -> None:
-    """Where requests spend their time."""
+    """Message part: the share of the requests' time spent in queues."""
 
 
 @message("verdict.first_token")
 def first_token(*, first: Share, queues: Share) -> None:
-    """Where requests spend their time."""
+    """Message part: the shares of the requests' time up to the first token and in queues."""

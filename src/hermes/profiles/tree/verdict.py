@@ -1,4 +1,4 @@
-"""What a report says first: the kind of leaf of which most can be won, on which rank and where; else what steps are."""
+"""Makes the verdict of a report: the kind of leaf with the largest possible gain, or what the steps consist of."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hermes.model.report import Verdict
 from hermes.model.service_measures import Requests
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.tree import messages as say_that
-from hermes.profiles.tree.kinds import MOSTLY, WORTH, Kind, Kinds
+from hermes.profiles.tree.leaf_kinds import MOSTLY, WORTH, LeafKind, LeafKinds
 
 UNLIKE = Limit(
     value=3.0, unit="times as long as the steps before the capture, or as short", source="docs/evidence/noise.md"
@@ -26,29 +26,29 @@ QUEUED = Limit(
 )
 KNOWN = Limit(value=0.1, unit="of the steps", source="docs/tree.md: unknown roofs never hide a loss of a tenth")
 _UNEVEN = 0.1
-"""The mean step stands beside the typical one where they differ by more than this part."""
+"""The share by which mean step and typical step must differ for both to be shown."""
 _NAMED, _SHOWN = 0.3, 3
-"""The headline names an operator with at least this part of its kind; of a healthy job it names so many kinds."""
+"""The least share of its kind that an operator needs to be named, and how many kinds a healthy job's headline names."""
 _BOUNDS: dict[Part, str] = {"compute": "compute", "communication": "communication", "copy": "copy", "idle": "host"}
 _IN_PYTHON = frozenset(
     {Leaf.HOST_OPERATOR, Leaf.DISPATCH, Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY, Leaf.ALLOCATOR, Leaf.NOT_RECORDED}
 )
-"""Leaves of which a line of Python says more than an operator."""
+"""Leaves for which a line of Python says more than an operator."""
 _LINE = re.compile(r":\d+ `")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grounds:
-    """What a verdict rests on: the steps, the leaves of ranks and of the job, findings as planned, and who was seen.
+class VerdictGrounds:
+    """The grounds of a verdict: steps, leaves of ranks and of the job, findings as planned, and the collected ranks.
 
-    `kinds` count what `problems` find needless. `expected` is how many ranks the job has, None where that is not known;
-    `noise` is the part of a step that does not count. `unprofiled_ns` is the step without its profiler, where that is
-    known. `requests` are those that an inference service answered.
+    `kinds` include the work that `problems` find needless. `expected` is the job's number of ranks; None if unknown.
+    `noise` is the share of a step below which a loss does not count. `unprofiled_ns` is the step without its profiler,
+    if known. `requests` are the requests that an inference service answered.
     """
 
     steps: JobSteps
     times: Sequence[LeafTime]
-    kinds: Kinds
+    kinds: LeafKinds
     problems: tuple[Loss, ...] = ()
     expected: int | None = None
     noise: float = 0.0
@@ -66,15 +66,15 @@ class Grounds:
         return tuple(sorted(self.steps.ranks))
 
 
-def verdict(given: Grounds) -> Verdict:
-    """The kind with the largest curable part; what the steps are made of, where nothing can be won beyond noise."""
+def verdict(given: VerdictGrounds) -> Verdict:
+    """The verdict: the kind with the largest possible gain; if no gain exceeds noise, what the steps consist of."""
     slowest = given.steps.slowest
     if slowest is None or not given.kinds.every:
         said = _served(given) or say_that.UNKNOWN
         return Verdict(bound="unknown", message=said, rank=None, step=None)
     kind = headline(given)
     top = kind or given.kinds.every[0]
-    rank = top.rank if top.rank in given.ranks else slowest.rank
+    rank = top.rank if top.rank in given.ranks else _most_of(given, top.leaf, slowest.rank)
     first = next(iter(given.problems), None)
     ends = first.message if first is not None and first.endangers else None
     explained = first is not None and (first.endangers or top in given.kinds.explained(first))
@@ -92,10 +92,10 @@ def verdict(given: Grounds) -> Verdict:
     )  # fmt: skip
 
 
-def headline(given: Grounds) -> Kind | None:
-    """The kind with the largest curable part; None where no part is worth a cure.
+def headline(given: VerdictGrounds) -> LeafKind | None:
+    """The kind with the largest possible gain; None if no gain is worth a fix.
 
-    The largest computation comes before losses of less than a tenth, if its roof is not known.
+    If the roof of the largest computation is unknown, it comes before losses of less than a tenth.
     """
     best = _best(given)
     if best.curable < _worth(given) or (given.kinds.every[0].unknown and best.curable < KNOWN.value):
@@ -103,23 +103,34 @@ def headline(given: Grounds) -> Kind | None:
     return best
 
 
-def _worth(given: Grounds) -> float:
-    """The least part of the steps that counts as a loss: more than noise, and a tenth always counts."""
+def _worth(given: VerdictGrounds) -> float:
+    """The least share of the steps that counts as a loss: more than noise, and a tenth always counts."""
     return max(WORTH.value, min(given.noise, KNOWN.value))
 
 
-def _best(given: Grounds) -> Kind:
-    """The kind with the largest curable part."""
-    return max(given.kinds.every, key=lambda kind: kind.curable)
+def _best(given: VerdictGrounds) -> LeafKind:
+    """The kind with the largest possible gain."""
+    return max(given.kinds.competing, key=lambda kind: kind.curable)
 
 
-def _typical(given: Grounds, rank: int) -> int | None:
+def _most_of(given: VerdictGrounds, leaf: Leaf, slowest: int) -> int:
+    """The rank that has most of a leaf; of ranks with about as much, the slowest rank, else the first."""
+    sums = Counter[int]()
+    for row in given.times:
+        if row.leaf is leaf:
+            sums[row.rank] += row.total_ns
+    most = max(sums.values(), default=0)
+    about = sorted(rank for rank, ns in sums.items() if ns >= (1 - _UNEVEN) * most)
+    return slowest if slowest in about or not about else about[0]
+
+
+def _typical(given: VerdictGrounds, rank: int) -> int | None:
     split = given.steps.typical(rank)
     return split.step if split else None
 
 
-def _size(given: Grounds) -> Message:
-    """How many ranks and steps, and how long a step is."""
+def _size(given: VerdictGrounds) -> Message:
+    """The message part with the number of ranks and steps, and the length of a step."""
     seen = len(given.ranks)
     part = given.expected is not None and given.expected > seen
     ranks = say_that.part_of_ranks(n=seen, expected=given.expected or 0) if part else say_that.ranks(n=seen)
@@ -133,14 +144,14 @@ def _size(given: Grounds) -> Message:
     return say_that.size(ranks=ranks if seen > 1 or part else None, steps=length)
 
 
-def _typical_ns(given: Grounds) -> int:
-    """The typical step, as the mean over the ranks."""
+def _typical_ns(given: VerdictGrounds) -> int:
+    """The length of the typical step in ns, as the mean over the ranks."""
     ranks = {row.rank for row in given.times}
     return sum(row.step_ns for row in given.times) // max(len(ranks), 1)
 
 
-def _state(given: Grounds, kind: Kind | None) -> Message | None:
-    """How long the device is idle or busy: of the rank that a kind lies on, else of all."""
+def _state(given: VerdictGrounds, kind: LeafKind | None) -> Message | None:
+    """The message part on how idle or busy devices are: of the rank that a kind lies on, else of all ranks."""
     if not given.device:
         return None
     rank = kind.rank if kind and kind.rank in given.ranks and len(given.ranks) > 1 else None
@@ -151,8 +162,8 @@ def _state(given: Grounds, kind: Kind | None) -> Message | None:
     return say_that.idle(share=idle) if idle >= MOSTLY else say_that.busy(share=1 - idle)
 
 
-def _waits(given: Grounds, kind: Kind) -> Message | None:
-    """How long ranks wait, and for which most, where the kind does not say so."""
+def _waits(given: VerdictGrounds, kind: LeafKind) -> Message | None:
+    """The message part on how long ranks wait, and for which rank most, if the kind does not say so."""
     if kind.leaf is Leaf.WAIT or kind.rank is not None:
         return None
     share = _share(given.times, lambda row: row.leaf is Leaf.WAIT)
@@ -160,13 +171,13 @@ def _waits(given: Grounds, kind: Kind) -> Message | None:
 
 
 def _share(times: Sequence[LeafTime], which: Callable[[LeafTime], bool]) -> float:
-    """The part of the steps that some rows take."""
+    """The share of the steps that the selected rows take."""
     whole = sum(row.total_ns for row in times if row.leaf.part != "outside")
     return sum(row.total_ns for row in times if which(row)) / whole if whole else 0.0
 
 
-def _awaited(given: Grounds) -> int | None:
-    """The rank for which most of the waiting is; None without one."""
+def _awaited(given: VerdictGrounds) -> int | None:
+    """The rank for which others wait most of the waiting time; None without such a rank."""
     sums = Counter[int | None]()
     for row in given.times:
         if row.leaf is Leaf.WAIT:
@@ -175,8 +186,8 @@ def _awaited(given: Grounds) -> int | None:
     return rank if ns >= MOSTLY * sum(sums.values()) else None
 
 
-def _loss(given: Grounds, kind: Kind) -> Message:
-    """The kind of leaf, how much of each step it takes, of what, and where."""
+def _loss(given: VerdictGrounds, kind: LeafKind) -> Message:
+    """The message part with the kind of leaf, its share of each step, its rank and its place."""
     ns = round(kind.share * given.kinds.whole_ns / max(given.steps.marked, 1))
     named = "" if kind.leaf is Leaf.NOT_RECORDED else kind.largest("what", _NAMED)
     place = kind.largest("place", MOSTLY)
@@ -185,12 +196,12 @@ def _loss(given: Grounds, kind: Kind) -> Message:
         leaf=_leaf(given, kind),
         what=named or None, place=place if place and place != named else None,
         rank=kind.rank if kind.leaf is not Leaf.WAIT and len(given.ranks) > 1 else None,
-        curable=say_that.curable(share=kind.curable) if kind.curable < (1 - _UNEVEN) * kind.share else None,
+        curable=say_that.curable(share=kind.most) if kind.most < (1 - _UNEVEN) * kind.share else None,
     )  # fmt: skip
 
 
-def _leaf(given: Grounds, kind: Kind) -> Text:
-    """A wait names the rank that is waited for; a leaf on one rank says that others wait."""
+def _leaf(given: VerdictGrounds, kind: LeafKind) -> Text:
+    """The name of the leaf: a wait names the awaited rank; unrecorded time names the call that follows it."""
     if kind.leaf is Leaf.WAIT and kind.rank is not None:
         absent = None if kind.rank in given.ranks else say_that.ABSENT
         return say_that.wait_for(rank=kind.rank, absent=absent)
@@ -199,8 +210,8 @@ def _leaf(given: Grounds, kind: Kind) -> Text:
     return kind.leaf.message
 
 
-def _made_of(given: Grounds) -> Message:
-    """What most of the steps is, and how close its largest kind is to what the chip attains."""
+def _made_of(given: VerdictGrounds) -> Message:
+    """The message part with the largest kinds of the steps, and how close the largest is to the chip's roof."""
     kinds = given.kinds.every[:_SHOWN]
     parts = [
         say_that.part(share=kind.share, leaf=kind.leaf.message, what=kind.largest("what", _NAMED) or None)
@@ -220,8 +231,8 @@ def _made_of(given: Grounds) -> Message:
     )  # fmt: skip
 
 
-def _no_line(given: Grounds, kind: Kind) -> Message | None:
-    """That no stack of Python was recorded, where a line would say more."""
+def _no_line(given: VerdictGrounds, kind: LeafKind) -> Message | None:
+    """The hint that no Python stack was recorded, if a line of code would say more; else None."""
     if not any(row.what for row in kind.rows):
         return None
     if kind.leaf not in _IN_PYTHON or any(_LINE.search(row.place) or _LINE.search(row.what) for row in given.times):
@@ -229,16 +240,16 @@ def _no_line(given: Grounds, kind: Kind) -> Message | None:
     return say_that.NO_LINE
 
 
-def _unlike(given: Grounds) -> Message | None:
-    """Whether captured steps differ from those before them so much that they may not show what these lose."""
+def _unlike(given: VerdictGrounds) -> Message | None:
+    """The warning that captured steps are so unlike the steps before the capture that losses may differ; else None."""
     mean = given.steps.length_ns
     if given.unprofiled_ns is None or 1 / UNLIKE.value < mean / given.unprofiled_ns < UNLIKE.value:
         return None
     return say_that.UNLIKE
 
 
-def _served(given: Grounds) -> Message | None:
-    """Where the requests to a service spend their time, of the rank that answered most; None where nothing tells."""
+def _served(given: VerdictGrounds) -> Message | None:
+    """The message on where requests to a service spend their time, for the rank with most requests; None if unknown."""
     row = max(given.requests, key=lambda one: one.requests, default=None)
     if row is None or row.took_ns is None:
         return None

@@ -1,1 +1,1 @@
-"""Replays a step with something changed: what a cure would give, before anybody applies it."""
+"""What-if replay: predicts the gain of a change by replaying a step."""

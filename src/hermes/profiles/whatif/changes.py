@@ -1,4 +1,4 @@
-"""What can be changed in a step: each change has a short form to type, and scales times of nodes and edges."""
+"""Defines the changes of a step that `hermes whatif` can replay: each has a text form, and scales nodes and edges."""
 
 from __future__ import annotations
 
@@ -10,39 +10,35 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from hermes.base.closest import closest
+from hermes.base.closest_names import closest
 from hermes.base.errors import InputError
-from hermes.base.globs import literal
+from hermes.base.globs import literal_pattern
 from hermes.base.intervals import Ints
-from hermes.base.units import whole
+from hermes.base.units import whole_number
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON, REASONS
 from hermes.knowledge.host_work import OUTSIDE as UNNAMED
-from hermes.model.tables.collective import BETWEEN_TWO
+from hermes.model.tables.collective_keys import BETWEEN_TWO
 from hermes.profiles.measure.path.event_graph import DEVICE, LAUNCHED, ORDER, OUTSIDE, WAITED
 from hermes.profiles.measure.path.graph import LONGEST_SWITCH_NS, UNDER_WAY_NS
-from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.previous_tasks import NONE
 from hermes.profiles.whatif import messages
-from hermes.profiles.whatif.job import JobStep
+from hermes.profiles.whatif.step_event_graph import JobStep
 
 OFF = -(2**60)
-"""Lag of an edge that holds nothing any more."""
+"""Lag of an edge that no longer delays its node."""
 _STALLED = 10
-"""From so many times the usual length of a rank's operations of a kind on, one has stalled (`analyze.transfers`)."""
-# What no call covers between two launches is Python that hands over work; longer than this it may be anything.
+"""The factor over the usual length of its kind on its rank from which a transfer has stalled (`analyze.transfers`)."""
+# Time between two launches without a call is Python that launches work; a longer time may be anything.
 _BETWEEN_NS = 200_000
 _NEAREST = 5
-"""So many ranks are offered instead of one that is not there."""
+"""How many existing ranks are suggested in place of a missing rank."""
 _OF_TASKS = {"op": "compute", "comm": "comm", "copy": "copy"}
 _SPEC = re.compile(r"(?P<what>[a-z]+):(?P<which>.+?)(=(?P<to>[^=]+))?")
-_HINT = (
-    "such as op:MatMul*=0.5, host:data-loading=0, comm:overlap, rank:5=median, compute:5=0.8, layers:5=0.8, "
-    "sync:none or launch:graph"
-)
 
 
 @dataclass(slots=True)
-class State:
-    """The times of a step under change: durations by node, lags and host work by reason by edge, releases by node."""
+class StepState:
+    """The times of a step under change: durations and releases by node, lags and host work by reason by edge."""
 
     dur: Ints
     lag: Ints
@@ -50,13 +46,13 @@ class State:
     release: Ints
 
     def free_the_order(self, job: JobStep) -> None:
-        """Let device tasks run beside each other that did not, where nothing recorded holds them back."""
+        """Let device tasks overlap that ran one after the other, if nothing recorded keeps them apart."""
         self.lag[job.graph.kind == ORDER] = OFF
 
     @staticmethod
-    def of(job: JobStep) -> State:
-        """As measured."""
-        return State(
+    def of(job: JobStep) -> StepState:
+        """The state of a step as it was measured."""
+        return StepState(
             job.graph.dur.copy(),
             job.graph.lag.copy(),
             job.reason.astype(np.float64),
@@ -65,23 +61,23 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A change: how it is typed, what it means, and what it does to a state.
+class StepChange:
+    """A change of a step: its text form, its meaning, and what it does to a state.
 
-    `touches` says whether the step has what is changed, and `instead` what could be asked for in its place, the closest
-    first. `of_host`: the host alone is changed, so that the device does the same work, each task as long as it was.
+    `touches` says whether the step has what is changed. If not, `instead` returns changes to suggest, the closest
+    first. `of_host`: only the host changes; the device does the same work, and each task takes as long.
     """
 
     spec: str
     title: str
-    apply: Callable[[JobStep, State], None]
+    apply: Callable[[JobStep, StepState], None]
     touches: Callable[[JobStep], bool]
     instead: Callable[[JobStep], Sequence[str]] = lambda _: ()
     of_host: bool = False
 
 
-def parse(spec: str) -> Change:
-    """The change that a text means; raises `InputError` where it means none."""
+def parse(spec: str) -> StepChange:
+    """The change that a text means; raises `InputError` if the text means no change."""
     match = _SPEC.fullmatch(spec.strip())
     if match:
         what, which, to = match["what"], match["which"], match["to"]
@@ -89,18 +85,18 @@ def parse(spec: str) -> Change:
             return _tasks(what, which, _factor(spec, to))
         if what == "host" and to is not None:
             return _host(spec, which, _factor(spec, to))
-        rank = whole(which or "")
+        rank = whole_number(which or "")
         if what == "rank" and to == "median" and rank is not None:
             return _rank(rank)
         if what in _OF_RANK and to is not None and rank is not None:
             return _OF_RANK[what](rank, _factor(spec, to))
         if to is None and (what, which) in _PLAIN:
             return _PLAIN[(what, which)]
-    raise InputError(f"{spec!r} is no change", where="--set", hint=_HINT)
+    raise InputError(messages.no_change(spec=repr(spec)), where="--set", hint=messages.DO_SUCH_AS)
 
 
-def changes_of(job: JobStep, specs: Sequence[str]) -> list[Change]:
-    """The changes that texts mean; raises `InputError` where one means none, or touches nothing in the step."""
+def changes_of(job: JobStep, specs: Sequence[str]) -> list[StepChange]:
+    """The changes that texts mean; raises `InputError` if a text means no change, or touches nothing in the step."""
     found = [parse(spec) for spec in specs]
     for change in found:
         if not change.touches(job):
@@ -110,16 +106,16 @@ def changes_of(job: JobStep, specs: Sequence[str]) -> list[Change]:
     return found
 
 
-def candidates(job: JobStep, *, most_types: int = 8, most_ranks: int = 16) -> Iterator[Change]:
-    """The changes worth a look at in a step."""
+def candidates(job: JobStep, *, most_types: int = 8, most_ranks: int = 16) -> Iterator[StepChange]:
+    """The changes that are worth a replay in a step."""
     for place, reason in enumerate(REASONS):
         if job.reason[:, place].any():
-            yield _host("", slug(reason), 0.0)
+            yield _host("", typed_reason(reason), 0.0)
     compute = job.component == "compute"
     totals = {kind: int(job.graph.dur[compute & (job.type == kind)].sum()) for kind in set(job.type[compute])}
     for kind in sorted(totals, key=lambda kind: (-totals[kind], kind))[:most_types]:
         if kind:
-            yield _tasks("op", literal(kind), 0.5)
+            yield _tasks("op", literal_pattern(kind), 0.5)
     if (job.component == "comm").any():
         yield _PLAIN[("comm", "overlap")]
         yield _tasks("comm", "*", 0.5)
@@ -133,8 +129,8 @@ def candidates(job: JobStep, *, most_types: int = 8, most_ranks: int = 16) -> It
     yield from (_PLAIN[key] for key in (("sync", "none"), ("launch", "graph")))
 
 
-def slug(reason: str) -> str:
-    """A reason as it is typed."""
+def typed_reason(reason: str) -> str:
+    """The text form of a reason of host work."""
     return reason.replace(" ", "-")
 
 
@@ -144,7 +140,7 @@ def _factor(spec: str, text: str) -> float:
     except ValueError:
         factor = -1.0
     if not 0 <= factor <= 1000:
-        raise InputError(f"{text!r} in {spec!r} is no factor", where="--set", hint="0 removes, 0.5 halves, 2 doubles")
+        raise InputError(messages.no_factor(text=repr(text), spec=repr(spec)), where="--set", hint=messages.DO_FACTORS)
     return factor
 
 
@@ -152,7 +148,7 @@ def _times(factor: float) -> str:
     return {0.0: "takes no time", 0.5: "takes half as long"}.get(factor, f"takes {factor:g} times as long")
 
 
-def _tasks(what: str, glob: str, factor: float) -> Change:
+def _tasks(what: str, glob: str, factor: float) -> StepChange:
     words = {"op": "compute", "comm": "communication", "copy": "copying"}[what]
     which = words if glob == "*" else f"{words} {glob}"
 
@@ -162,63 +158,69 @@ def _tasks(what: str, glob: str, factor: float) -> Change:
         found: np.ndarray = hit[code] & (job.component == _OF_TASKS[what])
         return found
 
-    def apply(job: JobStep, state: State) -> None:
+    def apply(job: JobStep, state: StepState) -> None:
         _scale_tasks(state, chosen(job), factor)
 
     def instead(job: JobStep) -> list[str]:
         own = job.component == _OF_TASKS[what]
         names = Counter(str(one) for one in (*job.type[own], *job.name[own]) if one)
-        return [f"{what}:{literal(one)}={factor:g}" for one in closest(glob, [name for name, _ in names.most_common()])]
+        return [
+            f"{what}:{literal_pattern(one)}={factor:g}"
+            for one in closest(glob, [name for name, _ in names.most_common()])
+        ]
 
-    return Change(
+    return StepChange(
         spec=f"{what}:{glob}={factor:g}", title=f"{which} {_times(factor)}", apply=apply, instead=instead,
         touches=lambda job: bool(chosen(job).any()),
     )  # fmt: skip
 
 
-def _scale_tasks(state: State, chosen: np.ndarray, factor: float) -> None:
+def _scale_tasks(state: StepState, chosen: np.ndarray, factor: float) -> None:
     state.dur[chosen] = np.round(state.dur[chosen] * factor).astype(np.int64)
 
 
-def _host(spec: str, which: str, factor: float) -> Change:
-    chosen = [place for place, reason in enumerate(REASONS) if fnmatchcase(slug(reason), which)]
+def _host(spec: str, which: str, factor: float) -> StepChange:
+    chosen = [place for place, reason in enumerate(REASONS) if fnmatchcase(typed_reason(reason), which)]
     if not chosen:
-        known = ", ".join(map(slug, REASONS))
-        raise InputError(f"{which!r} in {spec!r} is nothing that hosts do", where="--set", hint=f"there are {known}")
+        known = ", ".join(map(typed_reason, REASONS))
+        raise InputError(
+            messages.no_host_work(which=repr(which), spec=repr(spec)), where="--set",
+            hint=messages.do_host_work(known=known),
+        )  # fmt: skip
     what = REASONS[chosen[0]] if len(chosen) == 1 else "all work"
 
-    def apply(job: JobStep, state: State) -> None:
+    def apply(job: JobStep, state: StepState) -> None:
         _scale_host(state, slice(None), chosen, factor)
 
     def instead(job: JobStep) -> list[str]:
-        there = [slug(reason) for place, reason in enumerate(REASONS) if job.reason[:, place].any()]
+        there = [typed_reason(reason) for place, reason in enumerate(REASONS) if job.reason[:, place].any()]
         return [f"host:{one}={factor:g}" for one in closest(which, there)]
 
-    return Change(
+    return StepChange(
         spec=f"host:{which}={factor:g}", title=f"host: {what} {_times(factor)}", apply=apply, of_host=True,
         instead=instead, touches=lambda job: bool(job.reason[:, chosen].any()),
     )  # fmt: skip
 
 
-def _scale_host(state: State, edges: np.ndarray | slice, places: Sequence[int], factor: float) -> None:
+def _scale_host(state: StepState, edges: np.ndarray | slice, places: Sequence[int], factor: float) -> None:
     for place in places:
         before = state.reason[edges, place].copy()
         state.reason[edges, place] = before * factor
         state.lag[edges] += np.round(before * factor - before).astype(np.int64)
 
 
-def _rank(rank: int) -> Change:
-    def apply(job: JobStep, state: State) -> None:
+def _rank(rank: int) -> StepChange:
+    def apply(job: JobStep, state: StepState) -> None:
         if (job.graph.rank == rank).any():
             _to_median(job, state, rank)
         for node, peer in job.graph.held_by.items():
             if peer == rank:
-                # It starts when the ranks that were collected are there.
+                # The transfer starts when the collected ranks have arrived.
                 state.release[node] = OFF
                 edges = np.arange(job.graph.first[node], job.graph.first[node + 1])
                 state.lag[edges[job.graph.kind[edges] == OUTSIDE]] = OFF
 
-    return Change(
+    return StepChange(
         spec=f"rank:{rank}=median", title=f"rank {rank} is as fast as the median of the ranks", apply=apply,
         touches=lambda job: rank in _ranks(job) or rank in job.graph.held_by.values(),
         instead=lambda job: [f"rank:{one}=median" for one in _nearest(rank, job)],
@@ -233,23 +235,25 @@ def _nearest(rank: int, job: JobStep) -> list[int]:
     return sorted(_ranks(job), key=lambda one: abs(one - rank))[:_NEAREST]
 
 
-def _compute(rank: int, factor: float) -> Change:
-    def apply(job: JobStep, state: State) -> None:
+def _compute(rank: int, factor: float) -> StepChange:
+    def apply(job: JobStep, state: StepState) -> None:
         _scale_tasks(state, (job.component == "compute") & (job.graph.rank == rank), factor)
 
     return _of_one_rank("compute", f"all compute of rank {rank} {_times(factor)}", rank, factor, apply)
 
 
-def _layers(rank: int, factor: float) -> Change:
-    def apply(job: JobStep, state: State) -> None:
+def _layers(rank: int, factor: float) -> StepChange:
+    def apply(job: JobStep, state: StepState) -> None:
         mine = job.graph.rank == rank
         _scale_tasks(state, mine & ((job.component == "compute") | _of_layers(job, mine)), factor)
 
     return _of_one_rank("layers", f"rank {rank} has {factor:g} times its layers", rank, factor, apply)
 
 
-def _of_one_rank(what: str, title: str, rank: int, factor: float, apply: Callable[[JobStep, State], None]) -> Change:
-    return Change(
+def _of_one_rank(
+    what: str, title: str, rank: int, factor: float, apply: Callable[[JobStep, StepState], None]
+) -> StepChange:
+    return StepChange(
         spec=f"{what}:{rank}={factor:g}", title=title, apply=apply,
         touches=lambda job: bool(((job.component == "compute") & (job.graph.rank == rank)).any()),
         instead=lambda job: [f"{what}:{one}={factor:g}" for one in _nearest(rank, job)],
@@ -257,9 +261,9 @@ def _of_one_rank(what: str, title: str, rank: int, factor: float, apply: Callabl
 
 
 def _of_layers(job: JobStep, mine: np.ndarray) -> np.ndarray:
-    """The transfers of a rank that come with layers, their gradients and exchanges: of a kind and size several a step.
+    """The transfers of a rank that belong to its layers: gradients and exchanges, several of a kind and size per step.
 
-    A single one is of an embedding or a head, which stay, and what is sent between stages is as it was.
+    A single transfer belongs to an embedding or a head, which stay. Transfers between stages stay as they are.
     """
     comm = mine & (job.component == "comm") & ~np.isin(job.type, BETWEEN_TWO)
     nodes = np.flatnonzero(comm).tolist()
@@ -271,8 +275,8 @@ def _of_layers(job: JobStep, mine: np.ndarray) -> np.ndarray:
     return found
 
 
-def _to_median(job: JobStep, state: State, rank: int) -> None:
-    """Scale a rank's tasks by type, and its host work by reason, down to the median of the others."""
+def _to_median(job: JobStep, state: StepState, rank: int) -> None:
+    """Scale a rank's tasks by type, and its host work by reason, down to the median of comparable ranks."""
     others = _alike(job, rank)
     compute = (job.component == "compute") & (job.graph.rank == rank)
     for kind in set(job.type[compute]):
@@ -292,14 +296,14 @@ def _to_median(job: JobStep, state: State, rank: int) -> None:
 
 
 def _alike(job: JobStep, rank: int) -> list[int]:
-    """The other ranks with as many compute tasks, as those of one pipeline stage have; all others if there are none."""
+    """The other ranks with equally many compute tasks, as in one pipeline stage; all others if there are none."""
     count = Counter(job.graph.rank[job.component == "compute"].tolist())
     others = sorted({int(other) for other in job.graph.rank if other not in (NONE, rank)})
     return [other for other in others if count[other] == count[rank]] or others
 
 
 def _slowest(job: JobStep, ranks: Sequence[int]) -> list[int]:
-    """The ranks by how much they work themselves, the most first."""
+    """The ranks by their own work (compute and host work), the most first."""
     of_edge = job.graph.rank[job.graph.target]
     compute = job.component == "compute"
     work = {
@@ -309,14 +313,14 @@ def _slowest(job: JobStep, ranks: Sequence[int]) -> list[int]:
     return sorted(ranks, key=lambda rank: (-work[rank], rank))
 
 
-def _overlap(job: JobStep, state: State) -> None:
+def _overlap(job: JobStep, state: StepState) -> None:
     state.dur[job.component == "comm"] = 0
 
 
-def _even(job: JobStep, state: State) -> None:
+def _even(job: JobStep, state: StepState) -> None:
     comm = (job.component == "comm") & (job.graph.dur > 0)
     for kind in set(job.type[comm]):
-        # Of few transfers of a rank half may stall; of those of all ranks hardly.
+        # With few transfers per rank, half of them may stall; among the transfers of all ranks, hardly half do.
         every = int(np.median(job.graph.dur[comm & (job.type == kind)]))
         for rank in np.unique(job.graph.rank[comm & (job.type == kind)]).tolist():
             like = comm & (job.graph.rank == rank) & (job.type == kind)
@@ -324,7 +328,7 @@ def _even(job: JobStep, state: State) -> None:
             state.dur[like & (job.graph.dur >= _STALLED * usual)] = usual
 
 
-def _no_synchronisation(job: JobStep, state: State) -> None:
+def _no_synchronisation(job: JobStep, state: StepState) -> None:
     state.lag[_synchronisations(job)] = OFF
 
 
@@ -337,32 +341,32 @@ def _has_transfers(job: JobStep) -> bool:
     return bool((job.component == "comm").any())
 
 
-def _graph(job: JobStep, state: State) -> None:
+def _graph(job: JobStep, state: StepState) -> None:
     places = [REASONS.index(reason) for reason in (LAUNCH, OPERATOR, PYTHON)]
     _scale_host(state, slice(None), places, 0.0)
     unnamed = REASONS.index(UNNAMED)
     _scale_host(state, (state.reason[:, unnamed] > 0) & (state.reason[:, unnamed] <= _BETWEEN_NS), [unnamed], 0.0)
     launches = (job.graph.kind == LAUNCHED) & (state.lag <= UNDER_WAY_NS)
     state.lag[launches] = np.minimum(state.lag[launches], 0)
-    # However a launch was late, by a call or by what no call shows: a graph's tasks follow each other.
+    # A graph's tasks follow each other, whatever delayed a launch: a call, or time that no call covers.
     follows = (job.graph.kind == DEVICE) & (state.lag <= UNDER_WAY_NS)
     state.lag[follows] = np.minimum(state.lag[follows], LONGEST_SWITCH_NS)
 
 
 _OF_RANK = {"compute": _compute, "layers": _layers}
 _PLAIN = {
-    ("comm", "overlap"): Change(
+    ("comm", "overlap"): StepChange(
         spec="comm:overlap", title="all communication is hidden", apply=_overlap, touches=_has_transfers
     ),
-    ("comm", "even"): Change(spec="comm:even", title="no transfer stalls", apply=_even, touches=_has_transfers),
-    ("sync", "none"): Change(
+    ("comm", "even"): StepChange(spec="comm:even", title="no transfer stalls", apply=_even, touches=_has_transfers),
+    ("sync", "none"): StepChange(
         spec="sync:none",
         title="the host never waits for the device",
         apply=_no_synchronisation,
         of_host=True,
         touches=lambda job: bool(_synchronisations(job).any()),
     ),
-    ("launch", "graph"): Change(
+    ("launch", "graph"): StepChange(
         spec="launch:graph",
         title="the step is launched as one graph",
         apply=_graph,

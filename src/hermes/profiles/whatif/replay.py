@@ -1,4 +1,4 @@
-"""Re-times a step under changes, and says what they give."""
+"""Replays a step under changes, and predicts the gain."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 from hermes.base.intervals import Ints
 from hermes.profiles.measure.path.event_graph import starts
-from hermes.profiles.measure.path.lanes import NONE
-from hermes.profiles.whatif.changes import OFF, Change, State, candidates
-from hermes.profiles.whatif.job import JobStep
+from hermes.profiles.measure.path.previous_tasks import NONE
+from hermes.profiles.whatif.changes import OFF, StepChange, StepState, candidates
+from hermes.profiles.whatif.step_event_graph import JobStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What changes give of a step that took `step_ns`: from where the step before was done to where it was itself.
+    """The predicted gain of changes for a step of `step_ns`, from the end of the step before to the end of this step.
 
-    `low_ns` is the replay: what else then takes over is counted, and of a change of the host the device does its work
-    in the order that it had. `high_ns` is the bound: what the changes take off the critical path as it was, had nothing
-    else taken over, and of a change of the host at most the time that the device was free. `specs` is how to ask for it
-    again. `settled`: the step before is part of it, so that what that one leaves to this one is known.
+    `low_ns` is the replayed gain: it counts other work that then takes over. If the host changes, the device keeps the
+    order of its work. `high_ns` is the bound: the time that the changes take off the measured critical path, if nothing
+    else took over. If the host changes, the bound is at most the idle time of the device. `specs` are the texts of the
+    changes. `settled`: the step before is included, because it leaves work to this step.
     """
 
     specs: tuple[str, ...]
@@ -31,27 +31,27 @@ class Prediction:
 
     @property
     def share(self) -> float:
-        """Of the step, the part that is won."""
+        """The replayed gain as a share of the step."""
         return self.low_ns / self.step_ns if self.step_ns else 0.0
 
 
-def predict(job: JobStep, changes: Sequence[Change]) -> Prediction:
-    """What changes give together: they are replayed together, not added up."""
+def predict(job: JobStep, changes: Sequence[StepChange]) -> Prediction:
+    """The gain of changes that are made together: they are replayed together, not added up."""
     return replay(job, changes).prediction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A step under changes: what they give, and when its nodes start and how long they last."""
+    """A step under changes: the predicted gain, and the start and duration of its nodes in ns."""
 
     prediction: Prediction
     start: Ints
     dur: Ints
 
 
-def replay(job: JobStep, changes: Sequence[Change]) -> Replay:
-    """The step with all its times under changes."""
-    state = State.of(job)
+def replay(job: JobStep, changes: Sequence[StepChange]) -> Replay:
+    """Replay the step under changes, with all its times."""
+    state = StepState.of(job)
     for change in changes:
         change.apply(job, state)
     of_host = all(change.of_host for change in changes)
@@ -76,17 +76,17 @@ def replay(job: JobStep, changes: Sequence[Change]) -> Replay:
 
 
 def predictions(job: JobStep) -> list[Prediction]:
-    """Every change worth a look, as `in_order` has them."""
+    """The predictions of all changes worth a replay, in the order of `in_order`."""
     return in_order(predict(job, [change]) for change in candidates(job))
 
 
 def in_order(found: Iterable[Prediction]) -> list[Prediction]:
-    """The largest gain first; those that give nothing are left out."""
+    """Predictions by gain, the largest first; predictions without a gain are left out."""
     return sorted((one for one in found if one.low_ns > 0), key=lambda one: (-one.low_ns, -one.high_ns, one.specs))
 
 
-def _bound(job: JobStep, state: State) -> int:
-    """How much shorter the changes make the chain that ended last, link by link, back to where the step began."""
+def _bound(job: JobStep, state: StepState) -> int:
+    """How many ns the changes take off the chain that ended last, link by link, back to the begin of the step."""
     graph = job.graph
     finish = graph.finish
     node = max(graph.sinks.values(), key=lambda sink: int(finish[sink]), default=-1)
@@ -101,10 +101,10 @@ def _bound(job: JobStep, state: State) -> int:
         if held > ready[node]:
             if state.release[node] != OFF:
                 break
-            # What held it is gone: its own chain is what is left.
+            # The release that delayed the node is gone: the node's own chain remains.
             won += held - ready[node]
         if state.lag[edge] == OFF:
-            # The wait is gone, and with it all that it led to: what is left is not on this chain.
+            # The wait is gone with the chain that led to it: go on with the latest remaining edge.
             left = [other for other in range(graph.first[node], graph.first[node + 1]) if state.lag[other] != OFF]
             if not left:
                 break

@@ -3,7 +3,7 @@
 import { Written } from "./cells.js";
 
 /**
- * @typedef {string | [string, (string | null)?, string?]} Told  words; or a number, its exact text, its note; null: nothing was measured
+ * @typedef {string | [string, (string | null)?, string?, string?]} Told  words; or a number, its exact text, its note, what the text leads to; null: nothing was measured
  * @typedef {{columns: [string, string, string][], rows: Told[][], about: string}} Held
  * @typedef {{name: string, kind: string, title?: string, exact?: string}} Column
  * @typedef {{columns: Column[], total: number, matching: number, rows: unknown[][]}} Page
@@ -20,8 +20,8 @@ const cells = new Map();
 /** @param {Told} told */
 function cell(told) {
   if (typeof told === "string") return new Written(told, told, "", false);
-  const [text, exact = "", note = ""] = told;
-  return exact === null ? new Written(text, "", "", true) : new Written(text, exact || text, note, false);
+  const [text, exact = "", note = "", href = ""] = told;
+  return exact === null ? new Written(text, "", "", true) : new Written(text, exact || text, note, false, href);
 }
 
 /** @param {string} key */

@@ -1,7 +1,7 @@
 // The shell: header, pages by address, search, help, theme, language, and what is shown while nothing is there yet.
 
 import { setOrigin } from "./cells.js";
-import { ask, doc, open, titles, to } from "./data.js";
+import { ask, doc, open, placeOf, titles, to } from "./data.js";
 import { button, h, say } from "./dom.js";
 import { clean, clip, duration } from "./format.js";
 import { learn, load, turn } from "./language.js";
@@ -193,7 +193,7 @@ function near(text) {
   const seen = doc().coverage.ranks_seen;
   const number = /^(?:rank\s*|r\s*|卡\s*)?(\d+)$/.exec(text)?.[1];
   const ranks = (number ? seen.filter((rank) => String(rank).startsWith(number)) : text.startsWith("rank") ? seen : []).slice(0, 8);
-  const findings = doc().findings.map((one) => ({ kind: one.code, name: said(one.message), href: `/#${one.code}` }));
+  const findings = doc().findings.map((one, at) => ({ kind: one.code, name: said(one.message), href: `/#${placeOf(at)}` }));
   const fits = (/** @type {Hit} */ one) => text.split(/\s+/).every((word) => `${one.kind} ${one.name}`.toLowerCase().includes(word));
   return [
     ...ranks.map((rank) => ({ kind: t("kind.rank"), name: `rank ${rank}`, href: to("/ranks", { rank }) })),

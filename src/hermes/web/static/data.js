@@ -75,6 +75,12 @@ export async function open() {
 }
 
 export const doc = () => study.document;
+/** Where a finding stands on the overview: by its code, but for one that is not the first of a code. @param {number} at */
+export const placeOf = (at) => {
+  const { findings } = doc();
+  const code = findings[at]?.code;
+  return findings.findIndex((one) => one.code === code) === at ? code : `${code}-${at}`;
+};
 export const tables = () => study.tables;
 /** Titles of its tables and columns in both languages, by their keys. */
 export const titles = () => study.words;

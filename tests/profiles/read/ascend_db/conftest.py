@@ -1,4 +1,4 @@
-"""The places and fixtures of the tests of Ascend databases."""
+"""Paths and fixtures for the tests of Ascend databases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.skips import profiles
 
 from hermes.profiles.read.ascend.db import read_database
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 from hermes_testing.draft_db import Draft
 
 
@@ -25,7 +25,7 @@ def sink(tmp_path: Path) -> Sink:
 
 @pytest.fixture
 def read(tmp_path: Path, sink: Sink) -> Callable[..., Sink]:
-    """Reads a draft as rank 0 and gives the sink with its tables."""
+    """Reads a draft as rank 0 and returns the sink with its tables."""
 
     def reading(draft: Draft, *, rank: int = 0) -> Sink:
         path = draft.save(tmp_path / "w_ascend_pt" / f"ascend_pytorch_profiler_{rank}.db")
@@ -38,5 +38,5 @@ def read(tmp_path: Path, sink: Sink) -> Callable[..., Sink]:
 
 @pytest.fixture
 def shared() -> Path:
-    """Real profiles, where they are to be had."""
+    """The folder of real profiles, if it exists."""
     return profiles() / "ascend"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from hermes.profiles.read.ascend.reader import AscendReader
-from hermes.profiles.read.source import Source
+from hermes.profiles.read.reader_interface import CaptureSource
 from hermes_testing.draft_db import Draft
 
 
-def claim(folder: Path) -> list[Source]:
+def claim(folder: Path) -> list[CaptureSource]:
     return AscendReader().claim([file for file in folder.rglob("*") if file.is_file()])
 
 

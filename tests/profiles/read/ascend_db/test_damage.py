@@ -15,7 +15,7 @@ from hermes.base.errors import HermesError, TraceFormatError
 from hermes.base.say import say
 from hermes.profiles.read.ascend.db import read_database
 from hermes.profiles.read.ascend.reader import AscendReader
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 from hermes_testing.draft_db import Draft
 
 NAME = "ascend_pytorch_profiler_0.db"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 from hermes_testing.draft_db import Draft
 
 Read = Callable[..., Sink]

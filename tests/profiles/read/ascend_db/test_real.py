@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hermes.base.intervals import Intervals, flat
+from hermes.base.intervals import Intervals, union_of_intervals
 from hermes.profiles.read.ascend.reader import AscendReader
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 
 # Compute, communication, exposed communication in ns.
 SPLIT = {
@@ -39,7 +39,7 @@ def load(shared: Path, sink: Sink) -> Load:
 
 
 def union(rows: pl.DataFrame) -> Intervals:
-    return flat(rows["start_ns"].to_numpy(), (rows["start_ns"] + rows["dur_ns"]).to_numpy())
+    return union_of_intervals(rows["start_ns"].to_numpy(), (rows["start_ns"] + rows["dur_ns"]).to_numpy())
 
 
 @EVERY

@@ -13,7 +13,7 @@ import pytest
 
 from hermes.base.say import say
 from hermes.profiles.read.ascend.db import read_database
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 from hermes_testing.draft_db import Draft
 
 Read = Callable[..., Sink]

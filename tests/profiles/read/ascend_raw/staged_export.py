@@ -1,7 +1,7 @@
-"""Writes the databases that an export leaves inside `PROF_*`, out of the exported database of the same job.
+"""Writes the databases that an export leaves inside `PROF_*`, from the exported database of the same job.
 
-The layout is that of the public sources of CANN's msprof: the older one names a collective in its tasks and gives it no
-time of its own, the newer one gives it a start and an end.
+The layout follows the public sources of CANN's msprof. The older version names a collective in its tasks and gives it
+no time of its own; the newer version gives it a start and an end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _OPERATOR_COLUMNS = (
 
 
 def leave_stages(raw: Path, exported: Path, *, newer: bool) -> None:
-    """Write `host/sqlite` and `device_N/sqlite` below the capture in `raw`, of the database in `exported`."""
+    """Write `host/sqlite` and `device_N/sqlite` below the capture in `raw`, from the database in `exported`."""
     (prof,) = raw.glob("PROF_*")
     (database,) = exported.rglob("ascend_pytorch_profiler_*.db")
     pair = json.loads((prof / "host" / "start_info").read_text("utf-8"))

@@ -1,7 +1,7 @@
-"""Stand-ins of torch_npu's `analyse` and of CANN's `msprof`: they obey the signatures in the wheels, and write files.
+"""Stand-ins for torch_npu's `analyse` and CANN's `msprof`: they have the signatures of the wheels, and write files.
 
-What they write is the export of the same modelled job, found in STANDIN_EXPORT. STANDIN_FATE makes them slow, fail,
-fall over, or write nothing.
+The stand-ins write the export of the same modelled job, found in STANDIN_EXPORT. STANDIN_FATE makes them slow, fail,
+crash, or write nothing.
 """
 
 from __future__ import annotations

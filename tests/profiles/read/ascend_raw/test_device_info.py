@@ -10,11 +10,11 @@ import pytest
 from tests.shared_jobs import Jobs
 
 from hermes.model.tables.device_settings import CUBE_CLOCK, CUBES
-from hermes.profiles.measure.compute.of_rank import compute_of
-from hermes.profiles.measure.compute.signatures import own_chip
+from hermes.profiles.measure.compute.compute_of_rank import compute_of
+from hermes.profiles.measure.compute.operator_signatures import own_chip
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.read.ascend.device_info import add_device
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 
 _RANK = {
     "capture": "c", "format": "ascend-db", "framework": "pytorch", "vendor": "ascend", "device_id": 1, "epoch_ns": 0,

@@ -134,7 +134,7 @@ def _environment(process: Path) -> str:
 def test_a_host_without_tools_reads_the_records_and_says_what_to_run_where(host: Host) -> None:
     loaded = host.with_tools(framework=False, cann=False)
     assert loaded.ranks[0].format == "ascend-raw"
-    assert "the device's data is still raw" in _messages(loaded)
+    assert "the device's data is not exported" in _messages(loaded)
     assert f'analyse("{host.raw}")' in _messages(loaded)
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from hermes.base.say import say
 from hermes.profiles.read.ascend.reader import AscendReader
-from hermes.profiles.read.sink import Sink
-from hermes.store.files import walk
+from hermes.profiles.read.table_sink import Sink
+from hermes.store.input_files import walk
 from hermes_testing import Fault, Job, generate
 
 _HEAD, _OP = Struct("<HI"), Struct("<3q4QB?")

@@ -10,8 +10,8 @@ import pytest
 from tests.profiles.read.ascend_raw.staged_export import leave_stages
 
 from hermes.profiles.read.ascend.reader import AscendReader
-from hermes.profiles.read.sink import Sink
-from hermes.store.files import walk
+from hermes.profiles.read.table_sink import Sink
+from hermes.store.input_files import walk
 from hermes_testing import Job, generate
 
 _JOB = Job(ranks=2, steps=2, seed=3)

@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.base.errors import InputError
+from hermes.base.say import say
 from hermes.model.memory_measures import Holder
 from hermes.profiles.api import analyze, load
-from hermes.profiles.measure.memory.oom import FailedRequest
+from hermes.profiles.measure.memory.failed_requests import FailedRequest
 from hermes.profiles.read.snapshot.plain_pickle import NotPlainError, plain
 from hermes.profiles.read.snapshot.reader import place_of
 from hermes.store.cache import Cache
@@ -70,8 +71,8 @@ def test_curve_and_blocks_follow_from_the_end_and_the_history(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("idle", "said", "action"),
-    [(0, "4.00 GB were handed out and the device had 0.50 GB left", "Hold less at the peak"),
-     (5 * GB, "5.00 GB lay idle in pieces", "Let segments grow")],
+    [(0, "tensors held 4.00 GB and the device had 0.50 GB left", "Hold less at the peak"),
+     (5 * GB, "5.00 GB of memory lay idle in pieces", "Let segments grow")],
 )  # fmt: skip
 def test_a_failed_request_is_the_finding_with_its_line_and_its_cure(
     tmp_path: Path, idle: int, said: str, action: str
@@ -79,9 +80,9 @@ def test_a_failed_request_is_the_finding_with_its_line_and_its_cure(
     report = analyze(load([_write(tmp_path, snapshot(idle=idle))], Cache(tmp_path / "cache")))
     (finding,) = report.findings
     assert finding.code == "MEM007"
-    assert finding.message == f"Out of memory: 4.00 GB were asked for by model.py:12 forward, while {said}"
+    assert say(finding.message) == f"Out of memory: 4.00 GB were asked for by model.py:12 forward, while {said}"
     assert finding.actions[0].title == action
-    (row,) = report.measures.rows(FailedRequest)
+    (row,) = report.rows(FailedRequest)
     assert (row.asked_bytes, row.left_bytes, row.idle_bytes) == (4 * GB, GB // 2, idle)
     assert row.holders == "model.py:12 forward < train.py:40 step: 1.00 GB"
 
@@ -127,7 +128,7 @@ def test_blocks_from_before_the_history_are_held_by_who_took_them(tmp_path: Path
     known = {"address": 20, "size": GB, "state": "active_allocated", "frames": _MODEL}
     content["segments"][0]["blocks"] = [weights, known, {"address": 5, "size": GB, "state": "inactive"}, None]
     report = analyze(load([_write(tmp_path, content)], Cache(tmp_path / "cache")))
-    (row,) = report.measures.rows(FailedRequest)
+    (row,) = report.rows(FailedRequest)
     assert row.holders == "train.py:40 step: 2.00 GB; model.py:12 forward < train.py:40 step: 1.00 GB"
 
 
@@ -140,11 +141,11 @@ def test_of_several_devices_each_failure_and_the_peak_have_their_own_holders(tmp
         {**_event("alloc", 1_002, 30, GB), "frames": other}, _event("oom", 1_006, 0, 9 * GB, device_free=7),
     ])  # fmt: skip
     report = analyze(load([_write(tmp_path, content)], Cache(tmp_path / "cache")))
-    rows = sorted(report.measures.rows(FailedRequest), key=lambda row: row.at_ns)
+    rows = sorted(report.rows(FailedRequest), key=lambda row: row.at_ns)
     assert [(row.device_id, row.holders) for row in rows] == [
         (0, "model.py:12 forward < train.py:40 step: 1.00 GB"), (1, "other.py:1 fill: 1.00 GB"),
     ]  # fmt: skip
-    assert {row.operator: row.bytes for row in report.measures.rows(Holder)} == {
+    assert {row.operator: row.bytes for row in report.rows(Holder)} == {
         "model.py:12 forward < train.py:40 step": 2 * GB
     }
 

@@ -1,4 +1,4 @@
-"""The profilers that a capture can use: one module each, chosen by what the job has loaded."""
+"""The profilers that a capture can use, one module each, chosen by the frameworks that the job has loaded."""
 
 from __future__ import annotations
 
@@ -6,42 +6,46 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from hermes.inside.wire.capture_levels import CaptureError
 from hermes.inside.wire.control import Request
-from hermes.inside.wire.levels import CaptureError
 
 
 class Backend(Protocol):
-    """One capture of one rank: `start`, `mark` before each step, then `stop` and `save`, or `discard`.
+    """A profiler's capture of one rank: `start`, `mark` before each step, then `stop` and `save`, or `discard`.
 
-    All run on the stepping thread, between two steps, and may raise anything: the caller contains it.
+    All methods run on the stepping thread, between two steps, and may raise any exception: the caller contains it.
     """
 
     def start(self) -> None:
-        """Begin to record."""
+        """Start the profiler's recording."""
 
     def mark(self, step: int) -> None:
-        """Step `step` begins now."""
+        """Tell the profiler that step number `step` begins now."""
 
     def note(self, name: str, value: object) -> None:
-        """Write something of Hermes' own into the capture while it runs, where there is a place for it."""
+        """Write a note of Hermes into the capture while it records, if the profiler's format has a place for notes."""
 
     def stop(self) -> None:
-        """End recording; what is then left to do is `save`."""
+        """End recording; afterwards only `save` is left to do."""
 
     def save(self) -> Path:
-        """Write what was recorded; returns the file or folder."""
+        """Write the recorded capture; returns its file or folder."""
 
     def discard(self) -> None:
-        """End recording if it runs, and forget it."""
+        """End recording if the profiler runs, and drop the recorded data."""
+
+    def needed_bytes(self, calls: int = 0) -> int:
+        """Approximate memory in bytes that `stop` takes: for the current recording, or before recording, for `calls`
+        calls of Python."""
 
 
 def choose(
     request: Request, rank: int, modules: Mapping[str, object], before: Mapping[str, int] | None = None,
     *, stacks: bool = True,
 ) -> Backend:  # fmt: skip
-    """The back end for what the job has loaded: torch_npu, torch, or MindSpore. Raises `CaptureError`.
+    """The back end for the frameworks that the job has loaded: torch_npu, torch, or MindSpore. Raises `CaptureError`.
 
-    `before` says what steps were like without the profiler: it goes into the capture, where there is a place for it.
+    `before` says what steps were like without the profiler: it goes into the capture, if the format has a place for it.
     Without `stacks`, Python's calls are recorded only where the request asks for them by name.
     """
     told = before or {}

@@ -1,4 +1,4 @@
-"""MindSpore's profiler, started and stopped by the steps of the job."""
+"""Captures with MindSpore's profiler, started and stopped by the steps of the job."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import sys
 from typing import Any, ClassVar
 
 from hermes.inside.profile.backends.scheduled import Scheduled
-from hermes.inside.wire.levels import CaptureError, npu_options
+from hermes.inside.wire.capture_levels import CaptureError, npu_options
 
 _TORCH_NPU_ALONE = ("op_attr", "record_op_args", "gc_detect_threshold")
 LEVELS = {"light": "Level0", "standard": "Level1", "full": "Level2"}
-"""Level to names in mindspore.profiler.ProfilerLevel."""
+"""Name of a level in mindspore.profiler.ProfilerLevel, by capture level."""
 
 
 class MindSporeBackend(Scheduled):
-    """One folder a rank, `rank{r}/*_ascend_ms`, raw: who analyses the capture exports it, in a process aside."""
+    """A MindSpore capture of one rank, in the folder `rank{r}/*_ascend_ms`, raw: a side process exports it later."""
 
     writer: ClassVar[str] = "MindSpore"
 
     def start(self) -> None:
-        """Raises `CaptureError` for a metric that MindSpore does not have."""
+        """Start MindSpore's profiler. Raises `CaptureError` for a metric that MindSpore does not have."""
         profiler: Any = importlib.import_module("mindspore.profiler")
         options, full = self._request.options, self._request.level == "full"
         metrics = options.get("aic_metrics", "AiCoreNone" if self._request.level == "light" else "PipeUtilization")

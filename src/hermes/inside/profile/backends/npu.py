@@ -1,4 +1,4 @@
-"""torch_npu.profiler, called directly: what `dynamic_profile` does, without its channel. Parsed in a side process."""
+"""Captures with torch_npu.profiler, called directly, as `dynamic_profile` does; a side process parses the capture."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hermes.inside.profile.backends.scheduled import Scheduled
-from hermes.inside.profile.lines import own_code
+from hermes.inside.profile.sample_lines import own_code
+from hermes.inside.wire.capture_levels import TORCH_NPU, CaptureError, npu_options
 from hermes.inside.wire.control import Request
-from hermes.inside.wire.levels import TORCH_NPU, CaptureError, npu_options
 
 
 class NpuBackend(Scheduled):
-    """One folder a rank, `rank{r}/*_ascend_pt`, raw: `analyse` of torch_npu makes text or a database of it later.
+    """A torch_npu capture of one rank, in the folder `rank{r}/*_ascend_pt`, raw: torch_npu's `analyse` makes text or a
+    database of it later.
 
-    Nothing is analysed here: it would block the step, and it sets the start method of multiprocessing for the job.
+    Analysis in this process would block the step, and would set the start method of multiprocessing for the job.
     """
 
     writer: ClassVar[str] = "torch_npu"
@@ -28,7 +29,8 @@ class NpuBackend(Scheduled):
         self._stacks = stacks
 
     def start(self) -> None:
-        """Raises `CaptureError` for a metric that torch_npu does not have, and while another profile of it runs."""
+        """Start torch_npu's profiler. Raises `CaptureError` for an unknown metric, and while another torch_npu profile
+        runs."""
         profiler: Any = importlib.import_module("torch_npu.profiler")
         options = self._request.options
         level = TORCH_NPU[self._request.level]
@@ -59,19 +61,20 @@ class NpuBackend(Scheduled):
         )
         number = getattr(self._profile, "_set_step_num_offset_for_dynamic_prof", None)
         if number is not None and options.get("mstx") != "yes":
-            # Marks carry the job's numbers, as those of `dynamic_profile`; it leaves the steps' own ranges of mstx out.
+            # Marks carry the job's step numbers, as in `dynamic_profile`; the profiler leaves the steps' own mstx
+            # ranges out.
             number(self._request.start_step)
         self._profile.start()
-        # Into profiler_metadata.json.
+        # This metadata goes into profiler_metadata.json.
         self.note("hermes", {"before": dict(self._before), "own": own_code()})
 
     def note(self, name: str, value: object) -> None:
-        """Into profiler_metadata.json, as long as it runs."""
+        """Write a note into profiler_metadata.json, as long as the profiler runs."""
         self._profile.add_metadata_json(name, json.dumps(value))
 
 
 def _runs() -> bool:
-    """Whether a profile of torch_npu is under way: it has only one, and says so nowhere else."""
+    """Whether a profile of torch_npu is under way: torch_npu allows only one, and reports it nowhere else."""
     with contextlib.suppress(ImportError, AttributeError):
         creator: Any = importlib.import_module("torch_npu.profiler._profiler_path_creator")
         return bool(creator.ProfPathCreator().is_prof_inited)

@@ -1,4 +1,4 @@
-"""What the back ends share whose profiler counts steps itself and writes while it records."""
+"""The shared part of the back ends whose profiler counts steps itself and writes while it records."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import contextlib
 from pathlib import Path
 from typing import Any, ClassVar
 
+from hermes.inside.wire.capture_levels import CaptureError
 from hermes.inside.wire.control import Request
-from hermes.inside.wire.levels import CaptureError
 
 
 class Scheduled:
-    """One folder a rank, below the request's; a back end starts its profiler into `_profile`."""
+    """A capture of one rank in its own folder below the request's; a back end starts its profiler into `_profile`."""
 
     writer: ClassVar[str]
-    """Who writes, as messages name it."""
+    """The name of the profiler in messages."""
 
     def __init__(self, request: Request, rank: int) -> None:
         self._request = request
@@ -23,21 +23,22 @@ class Scheduled:
         self._stepped = False
 
     def mark(self, step: int) -> None:
-        """The profiler counts steps itself: the first begins with `start`."""
+        """Tell the profiler that a step begins; the profiler counts steps itself, the first from `start` on."""
         if self._stepped:
             self._profile.step()
         self._stepped = True
 
     def note(self, name: str, value: object) -> None:
-        """Where a profiler has a place for notes, its back end says so."""
+        """Drop the note; a back end whose profiler has a place for notes overrides this method."""
 
     def stop(self) -> None:
-        """The last `step` ends the schedule and writes; `stop` waits for the device."""
+        """End the profiler's schedule with a last `step`, which writes; `stop` waits for the device."""
         self._profile.step()
         self._profile.stop()
 
     def save(self) -> Path:
-        """It has written while it recorded. Raises `CaptureError` when nothing is there, or too much."""
+        """The capture's folder: the profiler wrote while it recorded. Raises `CaptureError` for an empty or too large
+        folder."""
         self._profile = None
         size = sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
         if not size:
@@ -47,8 +48,13 @@ class Scheduled:
         return self._folder
 
     def discard(self) -> None:
-        """Stop if running; what was written stays, since only its writer knows what is whole."""
+        """Stop the profiler if it runs; written files stay, since only the profiler knows which files are complete."""
         profile, self._profile = self._profile, None
         if profile is not None:
             with contextlib.suppress(Exception):
                 profile.stop()
+
+    def needed_bytes(self, calls: int = 0) -> int:
+        """0 bytes: the profiler writes while it records, so `stop` takes no extra memory."""
+        del calls
+        return 0

@@ -1,6 +1,6 @@
-"""Waits for torch or MindSpore in a Python that `hermes precision` started, then starts the recorder.
+"""Waits for torch or MindSpore in a Python process that `hermes precision` started, then starts the recorder.
 
-Nothing else is imported before that.
+Nothing else is imported before the framework.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import sys
 from typing import Any
 
 _FRAMEWORKS = ["torch", "mindspore"]
-"""Those that are waited for. A job that loads both is recorded where its optimizers step."""
+"""Frameworks whose import is waited for. A job that loads both is recorded in the framework whose optimizers step."""
 
 
 class _Waiting:
-    """Stands before the importers until the framework is asked for."""
+    """An import finder that stands before Python's own finders until a framework is imported."""
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
-        """None, and for the framework what finds it, with a loader that calls back."""
+        """None; for a framework, the spec of the usual finder with a loader that calls back."""
         if name not in _FRAMEWORKS:
             return None
         try:
@@ -65,7 +65,7 @@ def _record(framework: str) -> None:
 
     found = sys.modules.get("hermes") or PathFinder.find_spec("hermes")
     if found is None:
-        # The job's Python need not have Hermes installed; nothing else of where it is installed comes along.
+        # The job's Python need not have Hermes installed; other packages from Hermes' folder are not made importable.
         package = ModuleType("hermes")
         package.__path__ = [os.path.join(home, "hermes")]  # noqa: PTH118
         sys.modules["hermes"] = package
@@ -79,5 +79,5 @@ def _record(framework: str) -> None:
 
 
 def begin() -> None:
-    """Wait from now on."""
+    """Install the import finder that waits until torch or MindSpore is imported."""
     sys.meta_path.insert(0, _Waiting())  # type: ignore[arg-type]

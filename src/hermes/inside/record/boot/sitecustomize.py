@@ -1,6 +1,6 @@
-"""Loaded by every Python that `hermes precision` starts, of any version: loads what waits for the framework.
+"""Loaded by every Python that `hermes precision` starts, of any version: loads the module that waits for the framework.
 
-Its folder stands first on PYTHONPATH. Written as Python 2.7 reads it, too: a job may start any Python beside its own.
+This file's folder stands first on PYTHONPATH. The file must also parse in Python 2.7: a job may start any Python.
 """
 
 import os
@@ -31,8 +31,9 @@ def _too_old():
 
 def _chain():
     # type: () -> None
-    """Load the sitecustomize that this one hides, if there is one."""
-    # Each that was here is left out: a job may be watched and recorded, and each would load the other for ever.
+    """Load the job's own sitecustomize, which this file hides, if there is one."""
+    # Skip every sitecustomize of Hermes: a job may be watched and recorded, and the two files would load each other for
+    # ever.
     gone = vars(sys).setdefault("_hermes_boots", [])
     gone.append(_HERE)
     others = [place for place in sys.path if os.path.abspath(place or ".") not in gone]

@@ -1,1 +1,1 @@
-"""What of the step runs in which function of the user's."""
+"""Measures of the user's code: which functions and lines take the step."""

@@ -1,4 +1,4 @@
-"""Steps that are longer at an even distance: how much that is, and what of the user's code they spend it in."""
+"""Finds steps that are longer at a regular period, and the user's code that takes the extra time."""
 
 from __future__ import annotations
 
@@ -7,31 +7,34 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from hermes.knowledge.host_work import DATA, STARTING, reason_of
+from hermes.knowledge.host_work import DATA, STARTING, host_reason
 from hermes.knowledge.input_work import END_FRAME, EPOCH_FRAME
 from hermes.knowledge.user_code import frame_of, is_own
 from hermes.model.code_measures import LongSteps
-from hermes.profiles.measure.code.samples import told_of
+from hermes.profiles.measure.code.line_samples import told_of
 from hermes.profiles.measure.host.settings import told_before
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _STARTS = re.compile(f"{EPOCH_FRAME}|{END_FRAME}")
 _TRAINS = re.compile(r"(?i)run_backward|torch/optim/\w+\.py\(\d+\): step")
 _FEW = 3
-"""Fewer looks into long steps tell nothing."""
+"""With fewer samples of long steps, nothing is said about them."""
 _MOST_OF = 0.5
-"""What stands for a long step takes this part of what it is longer by."""
+"""The least share of a long step's extra time that the line which explains it must take."""
 _TRAINING = 0.25
-"""Of what is training a quarter at least is backward passes and updates: a forward pass takes half a backward one."""
+"""The least share of samples in backward passes and updates that shows training.
+
+A forward pass takes half as long as a backward pass.
+"""
 _NEW = 0.2
-"""What long steps call and others do not: there it is seen at most so often, for as many looks."""
+"""The ratio of samples in usual and long steps below which a function counts as called in long steps only."""
 
 Key = tuple[str, str]
 
 
 @dataclass(slots=True)
 class _Looks:
-    """What looks into steps of one kind saw: by file and function how often, at which line, and with what below."""
+    """Thread samples of steps of one kind: by file and function, how often, at which line, with which calls below."""
 
     many: int = 0
     training: int = 0
@@ -42,7 +45,7 @@ class _Looks:
     callers: dict[Key, Counter[str]] = field(default_factory=dict)
 
     def take(self, frames: Sequence[str], told: Collection[str]) -> None:
-        """One look: its frames, innermost first."""
+        """Count one sample: its frames, innermost first."""
         self.many += 1
         self.training += any(_TRAINS.search(text) for text in frames)
         own = [
@@ -65,7 +68,7 @@ class _Looks:
 
 @per_rank(LongSteps, needs={"setting": ("source", "name", "value")})
 def long_steps_of(rank: RankTables) -> LongSteps | None:
-    """None where the capture says of no such steps."""
+    """The regular long steps of a rank; None if the capture does not report any."""
     before = told_before(rank.table("setting"))
     told = {name.removeprefix("long_"): value for name, value in before.items() if name.startswith("long_")}
     if not {"period", "last", "count", "of", "usual_ns", "extra_ns", "share_ppm"} <= told.keys() or told["period"] < 2:
@@ -99,7 +102,7 @@ def _with_line(found: LongSteps, rank: RankTables) -> LongSteps:
 
 
 def _spent_in(found: LongSteps, long: _Looks, usual: _Looks) -> Key | None:
-    """The outermost function that only long steps call, else the innermost that most of their excess is in."""
+    """The outermost function that only long steps call, else the innermost function with most of their extra time."""
     length = found.usual_ns + found.extra_ns
     long_ns = {key: length * many / long.many for key, many in long.seen.items()}
     usual_ns = {key: found.usual_ns * many / usual.many for key, many in usual.seen.items()}
@@ -115,7 +118,7 @@ def _mostly(lines: Counter[str]) -> str:
 
 
 def _why(below: Counter[str]) -> str:
-    """What most looks into a function were for; of waits for batches, whether workers were started for them."""
+    """The purpose of most samples in a function; for waits for batches, whether workers were started for them."""
     every, starts = sum(below.values()), below[STARTING]
     if starts >= _NEW * every and starts + below[DATA] >= _MOST_OF * every:
         return STARTING
@@ -124,8 +127,8 @@ def _why(below: Counter[str]) -> str:
 
 
 def _kind(frames: Sequence[str]) -> str:
-    """What the innermost frames are for, where their names tell."""
+    """The purpose of the innermost frames, if their names tell it."""
     lower = [frame.strip().lower() for frame in frames]
     if any(_STARTS.search(one) for one in lower):
         return STARTING
-    return next((reason for one in lower if (reason := reason_of(one))), "")
+    return next((reason for one in lower if (reason := host_reason(one))), "")

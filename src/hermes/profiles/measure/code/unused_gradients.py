@@ -1,4 +1,4 @@
-"""Gradients that are computed for no optimizer, or thrown away before one uses them."""
+"""Finds gradients that no optimizer uses, or that are zeroed before an optimizer uses them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from hermes.base.enclosing_calls import enclosing
 from hermes.base.intervals import Ints
-from hermes.base.nesting import enclosing
 from hermes.knowledge.cost.tensors import per_tensor
 from hermes.model.code_measures import UnusedGradients
-from hermes.profiles.measure.code.again import started_in
-from hermes.profiles.measure.code.attribution import attribution_of
-from hermes.profiles.measure.host.calls import outermost
+from hermes.profiles.measure.code.repeated_calls import started_in
+from hermes.profiles.measure.code.time_attribution import attribution_of
+from hermes.profiles.measure.host.select_host_calls import outermost
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 _HOST_OP = ("kind", "name", "pid", "tid", "start_ns", "dur_ns", "shapes")
@@ -25,15 +25,15 @@ _ZERO = r"^Optimizer\.zero_grad#|torch/nn/modules/module\.py\(\d+\): zero_grad$"
 _GRADIENT = "torch::autograd::AccumulateGrad"
 _LISTS = r"_foreach_|_fused_"
 _MOST_LISTS = 5
-"""Parameters, gradients, two moments and their maximum: no operator of an optimizer gets more lists of the same."""
+"""The most equal lists that an optimizer's operator gets: parameters, gradients, two moments and their maximum."""
 Bools = npt.NDArray[np.bool_]
 _LEAST = 2
-"""Fewer steps of optimizers say nothing of those that step rarely."""
+"""Fewer optimizer steps do not show optimizers that step rarely."""
 
 
 @per_rank(UnusedGradients, needs={"host_op": _HOST_OP})
 def unused_gradients_of(rank: RankTables) -> UnusedGradients | None:
-    """None where all are used, or where shapes do not tell all that the optimizers work on."""
+    """The unused gradients of a rank; None if all are used, or if shapes do not tell all that the optimizers update."""
     host_op = rank.table("host_op")
     updates = host_op.filter((pl.col("kind") != "python") & pl.col("name").str.contains(_STEP)).sort("start_ns")
     gradients = host_op.filter(pl.col("name") == _GRADIENT).sort("start_ns")
@@ -43,14 +43,14 @@ def unused_gradients_of(rank: RankTables) -> UnusedGradients | None:
     around = enclosing(updates, ops)
     inside = ops.with_columns(around.alias("update")).filter(around.is_not_null())
     lists = inside.filter(pl.col("name").str.contains(_LISTS))["shapes"].fill_null("")
-    # A list of single numbers, as counters of steps are, has no shapes where others have.
+    # A list of single numbers, such as step counters, has no shapes where other lists have.
     unknown = bool(len(lists)) and not (lists != "").any()
     if not inside.height or unknown:
         return None
     used = _used(inside, updates.height)
     every = frozenset(shape for one in used for shape in one)
     never = np.array([text not in every for text in gradients["shapes"].fill_null("").to_list()], dtype=bool)
-    # Where all steps work on the same, as those of one optimizer do, the next one uses what any does.
+    # If all optimizer steps update the same tensors, as with one optimizer, the next step uses what any step uses.
     if not never.any() and all(one.keys() == every for one in used):
         return None
     passes = outermost(host_op.filter(pl.col("name").str.contains("run_backward"))).sort("start_ns")
@@ -72,7 +72,7 @@ def unused_gradients_of(rank: RankTables) -> UnusedGradients | None:
 
 
 def _used(inside: pl.DataFrame, updates: int) -> list[Mapping[str, int]]:
-    """By step of an optimizer the shapes that it works on, and on how many tensors of each, at most."""
+    """For each optimizer step, the largest number of tensors of each shape that it updates."""
     shapes: list[dict[str, int]] = [{} for _ in range(updates)]
     calls = inside.select("update", "name", "shapes").drop_nulls()
     for update, name, text, many in calls.group_by("update", "name", "shapes").len().iter_rows():
@@ -84,7 +84,7 @@ def _used(inside: pl.DataFrame, updates: int) -> list[Mapping[str, int]]:
 
 
 def _first(listed: Sequence[str]) -> Sequence[str]:
-    """The first of the lists of tensors that an operator was given, which all have the same shapes."""
+    """The first of the equal lists of tensors that an operator was given."""
     for lists in range(_MOST_LISTS, 1, -1):
         many = len(listed) // lists
         if many * lists == len(listed) and [*listed[:many]] * lists == [*listed]:
@@ -96,10 +96,10 @@ def _beyond(
     passes: pl.DataFrame, updates: pl.DataFrame, gradients: pl.DataFrame, used: Sequence[Mapping[str, int]],
     unused: Bools,
 ) -> Bools:  # fmt: skip
-    """Gradients of a pass beyond as many as the next steps work on tensors of that shape.
+    """For each gradient, whether its pass has more gradients of that shape than the next optimizer steps update.
 
-    What is used comes first, as layers near to the loss do; only where the last gradient whose shape alone tells is an
-    unused one.
+    Used gradients come first, as in layers near the loss. The rule holds only if the last gradient known by its shape
+    alone is unused.
     """
     when, steps = gradients["start_ns"].to_numpy(), updates["start_ns"].to_numpy()
     shapes = gradients["shapes"].fill_null("").to_list()
@@ -125,9 +125,10 @@ def _dropped(
     host_op: pl.DataFrame, passes: pl.DataFrame, updates: pl.DataFrame, gradients: pl.DataFrame,
     used: Sequence[Mapping[str, int]],
 ) -> Bools:  # fmt: skip
-    """Gradients that the next steps of optimizers do not use, and that are set to zero before one uses them.
+    """For each gradient, whether no next optimizer step uses it before it is zeroed.
 
-    The next steps are those between the pass and the next one; of passes with none between them the last one's.
+    The next optimizer steps lie between the gradient's backward pass and the pass after it. Backward passes without a
+    step between them share the optimizer steps after the last of these passes.
     """
     begins, steps = passes["start_ns"].to_numpy(), updates["start_ns"].to_numpy()
     zeros = np.sort(host_op.filter(pl.col("name").str.contains(_ZERO))["start_ns"].to_numpy())
@@ -147,19 +148,19 @@ def _dropped(
         then = next((step for step in range(last, len(steps)) if shape in used[step]), None)
         if then is None:
             continue
-        # The last pass before that step must begin behind the zeros, or they would have wiped out what it computed.
+        # The last pass before that step must begin after the zeroing, or its own gradients would have been wiped out.
         own = begins[int(np.searchsorted(begins, steps[then])) - 1]
         found[at] = np.searchsorted(zeros, own) > np.searchsorted(zeros, steps[first])
     return found
 
 
 def _tails(passes: pl.DataFrame, when: Ints, unused: Bools) -> Ints:
-    """By backward pass the time behind its last gradient that is used, up to its last one that is not."""
+    """For each backward pass, the time in ns from its last used gradient to its last unused gradient."""
     tails = np.zeros(passes.height, dtype=np.int64)
     for at, (start, length) in enumerate(passes.select("start_ns", "dur_ns").iter_rows()):
         inside = (when >= start) & (when < start + length)
         mine, idle = when[inside & ~unused], when[inside & unused]
-        # A pass of which nothing is used may be for an optimizer that steps seldom.
+        # A pass without any used gradient may serve an optimizer that steps seldom.
         if len(mine) and len(idle):
             tails[at] = max(0, int(idle.max()) - int(mine.max()))
     return tails

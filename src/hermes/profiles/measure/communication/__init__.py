@@ -1,1 +1,1 @@
-"""Measures of communication."""
+"""Measures of communication: arrivals, transfers, links, groups and stragglers."""

@@ -1,4 +1,4 @@
-"""What compute and communication cost each other: the same work with and without the other beside it."""
+"""Measures contention: the slowdown of compute beside communication, and of communication beside compute."""
 
 from __future__ import annotations
 
@@ -6,37 +6,39 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from hermes.base.intervals import covered, flat
+from hermes.base.intervals import covered_lengths, union_of_intervals
 from hermes.model.comm_measures import Contention
-from hermes.profiles.measure.communication.collectives import GroupInfo
+from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
 
 _BESIDE, _ALONE = 0.8, 0.05
-"""Work is beside the other from this part of its time on, and alone up to that one; between, it does not count."""
+"""Work counts as beside the other kind from the first share of its time on, and as alone up to the second share; work
+between the two does not count.
+"""
 _SAMPLES = 5
 _MOST = 50
 _SHORTEST_NS = 5_000
-"""Shorter kernels hardly move with what runs beside them, and there are very many of them."""
+"""The shortest kernels in ns that are measured: shorter ones hardly depend on work beside them, and are many."""
 
 
 def compute_contention(own: pl.DataFrame, kernel: pl.DataFrame) -> tuple[Contention, ...]:
-    """Kernels of one rank by name and shapes, beside transfers and alone; at least five samples of each.
+    """Kernels of one rank by name and shapes, beside transfers and alone, with at least five samples of each.
 
-    `own` are the rank's operations (waiting moves no data and disturbs nobody); `kernel` needs `name, type, start_ns,
+    `own` are the rank's operations (waiting moves no data and slows no kernel). `kernel` needs `name, type, start_ns,
     dur_ns` and `input_shapes` of compute kernels.
     """
     begin = own.select(pl.coalesce("arrival_ns", "start_ns"))["arrival_ns"].to_numpy()
-    comm = flat(begin, (own["start_ns"] + own["dur_ns"]).to_numpy())
+    comm = union_of_intervals(begin, (own["start_ns"] + own["dur_ns"]).to_numpy())
     rows = kernel.filter(pl.col("dur_ns") >= _SHORTEST_NS)
     if not len(comm) or rows.height < 2 * _SAMPLES:
         return ()
     starts, lasts = rows["start_ns"].to_numpy(), rows["dur_ns"].to_numpy()
-    share = covered(comm, starts, starts + lasts) / lasts
+    share = covered_lengths(comm, starts, starts + lasts) / lasts
     rows = rows.with_columns(pl.Series("share", share), pl.coalesce("type", "name").alias("label"))
     return _contrasts(rows, ["label", "input_shapes"], "dur_ns", "compute")
 
 
 def comm_contention(rows: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> tuple[Contention, ...]:
-    """Operations of all ranks by group and size, beside compute and alone: time from the last arrival on."""
+    """Operations of all ranks by group and size, beside compute and alone: their time from the last arrival on."""
     timed = rows.filter(pl.col("split") & (pl.col("bytes") > 0) & (pl.col("time_ns") > 0))
     labels = {identity: info.label for identity, info in groups.items()}
     timed = timed.with_columns(
@@ -78,8 +80,8 @@ def _contrasts(rows: pl.DataFrame, by: list[str], time: str, kind: str) -> tuple
     )
 
 
-def merged(found: Sequence[Contention]) -> tuple[Contention, ...]:
-    """The same work on several ranks as one row: samples and losses added, medians those of the median rank."""
+def merge_ranks(found: Sequence[Contention]) -> tuple[Contention, ...]:
+    """Merge the same work of several ranks into one row: samples and losses add up, medians are the median rank's."""
     parts: dict[tuple[str, str, str], list[Contention]] = {}
     for one in found:
         parts.setdefault((one.kind, one.name, one.detail), []).append(one)

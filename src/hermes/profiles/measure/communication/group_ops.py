@@ -1,4 +1,4 @@
-"""Communication by group and operation: times, sizes, bandwidths, and what is fixed about them."""
+"""Measures communication by group and operation: times, sizes, bandwidths and latency."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 from hermes.knowledge.links import LinkSpec, bus_factor, device_link, link_spec
 from hermes.model.comm_measures import GroupKind, GroupOp, LatencyFit
-from hermes.model.tables.collective import BETWEEN_TWO
-from hermes.profiles.measure.communication.collectives import GroupInfo
+from hermes.model.tables.collective_keys import BETWEEN_TWO
+from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
 
 Floats = NDArray[np.float64]
 _Timed = tuple[int | None, float | None, int | None]
 _Moved = tuple[str, int, int]
 
-# A line has two unknowns: a third size checks it, and sizes that hardly differ tell nothing of a slope.
+# A line has two unknowns: a third size checks the line, and sizes that hardly differ tell nothing about a slope.
 _FIT_SIZES, _FIT_OPERATIONS, _FIT_RANGE = 3, 6, 4
 _MOST_SIZES = 64
 # Names that PyTorch, Megatron-LM, MindSpeed and torch_npu give the groups of each dimension.
@@ -47,8 +47,8 @@ _EXACT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where a rank is and what it is: its host and the name of its chip, None where not recorded."""
+class RankPlace:
+    """The host and the chip name of a rank; None if not recorded."""
 
     host: str | None
     chip: str | None
@@ -67,13 +67,13 @@ def group_ops(
     rows: pl.DataFrame,
     traffic: pl.DataFrame,
     groups: Mapping[str, GroupInfo],
-    places: Mapping[int, Place],
+    places: Mapping[int, RankPlace],
     world: int,
 ) -> tuple[GroupOp, ...]:
     """One row for each operation of each group, the longest elapsed time first.
 
-    `rows` are those of `collectives.operations` with `idle_ns` and `hidden_ns`; `traffic` sums what `traffic_by_group`
-    gave.
+    `rows` come from `collectives.operations`, with `idle_ns` and `hidden_ns`; `traffic` sums the results of
+    `traffic_by_group`.
     """
     if not rows.height:
         return ()
@@ -130,14 +130,14 @@ _OPERATION = ("group", "op", "manner", "key")
 
 
 def _timed(rows: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-    """One row an operation whose last arrival is known: its size, and the time from that to its end, ranks' median."""
-    # No more columns than are needed: the rows are those of all ranks.
+    """One row per operation with a known last arrival: its size, and its median ns from that arrival to the end."""
+    # Select only the needed columns: the rows are those of all ranks.
     return (
         rows.lazy()
         .filter("split")
         .select(pl.col(_OPERATION).cast(pl.Categorical), "bytes", "time_ns")
         .collect()
-        # By numbers in the place of texts, which would be copied.
+        # Group by numbers in place of texts, which would be copied.
         .group_by(_OPERATION, maintain_order=True)
         .agg(
             pl.col("bytes").max(),
@@ -198,7 +198,7 @@ def _group_op(
 
 
 def _speeds(timed: pl.DataFrame) -> dict[tuple[str | None, str], _Timed]:
-    """By group and operation: size of all operations, size over time of those that have both, median time."""
+    """By group and operation: total size, median time, and the speed of operations with size and time."""
     sized = (pl.col("bytes") > 0) & (pl.col("time_ns") > 0)
     sums = timed.group_by("group", "op").agg(
         pl.col("bytes").filter(sized).sum(),
@@ -217,7 +217,7 @@ def _speeds(timed: pl.DataFrame) -> dict[tuple[str | None, str], _Timed]:
 
 
 def _links(traffic: pl.DataFrame) -> dict[tuple[str | None, str], _Moved]:
-    """By group and operation the transport that carried most of the time, with its bytes and time."""
+    """By group and operation: the transport with most of the time, with its bytes and time."""
     most = (
         traffic.group_by("group", "op", "transport")
         .agg(pl.col("bytes").sum(), pl.col("time_ns").sum())
@@ -228,7 +228,7 @@ def _links(traffic: pl.DataFrame) -> dict[tuple[str | None, str], _Moved]:
 
 
 def _link(moved: _Moved | None, chip: str | None) -> tuple[str | None, float | None, float | None]:
-    """The transport that carried most of the time, what one of its links achieved, and what that is built for."""
+    """The transport with most of the time, the speed that one of its links achieved, and the speed it is built for."""
     if moved is None:
         return None, None, None
     transport, size, time = moved
@@ -237,7 +237,7 @@ def _link(moved: _Moved | None, chip: str | None) -> tuple[str | None, float | N
 
 
 def group_kinds(groups: Sequence[GroupOp]) -> tuple[GroupKind, ...]:
-    """Groups of one dimension, operation and size as one row: thousands of ranks have thousands of groups."""
+    """Merge groups of one dimension, operation and size into one row: thousands of ranks have thousands of groups."""
     parts: dict[tuple[str, str, int | None], list[GroupOp]] = {}
     for group in groups:
         parts.setdefault((group.parallel or group.group, group.op, group.size), []).append(group)
@@ -282,11 +282,11 @@ def _total(own: Sequence[GroupOp], field: str) -> int | None:
 def parallel_of(
     info: GroupInfo, ops: set[str], world: int
 ) -> tuple[str | None, Literal["name", "inferred", "unknown"]]:
-    """The dimension that a group serves, by its name; else by what it does, as communicators show it.
+    """The dimension that a group serves: by its name, else by its operations, as communicators show it.
 
-    Sends and receives make a pipeline, all-to-all among some of the ranks makes experts, all ranks the world.
-    Neighbours (consecutive ranks) that gather or reduce are taken for tensor parallelism, ranks further apart for data
-    parallelism: the order of Megatron-LM and of all that follow it (`initialize_model_parallel`, order tp-cp-ep-dp-pp).
+    Sends and receives mean a pipeline, all-to-all among some of the ranks means experts, all ranks mean the world.
+    Consecutive ranks that gather or reduce count as tensor parallelism, ranks further apart as data parallelism. That
+    is the order of Megatron-LM and of frameworks that follow it (`initialize_model_parallel`, order tp-cp-ep-dp-pp).
     """
     name = info.label.lower()
     if name in _EXACT:
@@ -308,12 +308,12 @@ def parallel_of(
 
 
 def latency_fits(rows: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> tuple[LatencyFit, ...]:
-    """Fixed and size-dependent part of the transfer time, by operation and members; none where samples do not allow it.
+    """Fixed and size-dependent part of the transfer time, by operation and members; empty without enough samples.
 
-    At least six operations of three sizes, the largest four times the smallest. Groups of the same members are taken
-    together: they use the same links. The slope is the weighted median of the slopes between the medians of all pairs
-    of sizes (Theil and Sen), weighted by their distance; the fixed part the weighted median of what is left, so that
-    one stalled operation changes neither.
+    A fit needs at least six operations of three sizes, the largest four times the smallest. Groups of the same members
+    are merged: they use the same links. The slope is a weighted median (Theil and Sen): of the slopes between the
+    medians of all pairs of sizes, weighted by their distance. The fixed part is the weighted median of the remainder.
+    One stalled operation changes neither.
     """
     timed = _timed(rows.lazy().filter(pl.col("bytes") > 0)).select("group", "op", "bytes", "time_ns")
     if not timed.height:
@@ -345,7 +345,7 @@ def _fit(timed: pl.DataFrame, factor: float | None) -> dict[str, Any] | None:
         return None
     distinct = len(size)
     if distinct > _MOST_SIZES:
-        # The most frequent sizes speak for all.
+        # The most frequent sizes stand for all sizes.
         kept = np.sort(np.argsort(-count, kind="stable")[:_MOST_SIZES])
         size, count, time = size[kept], count[kept], time[kept]
     one, other = np.triu_indices(len(size), 1)

@@ -1,4 +1,4 @@
-"""How long each rank of a group waits for the last one to arrive: who never waits is the one that is waited for."""
+"""Measures how long each rank of a group waits for the last rank. A rank that never waits is the late one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import polars as pl
 
 from hermes.model.comm_measures import GroupArrival
-from hermes.profiles.measure.communication.collectives import GroupInfo
 from hermes.profiles.measure.communication.group_ops import parallel_of
+from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
 
 
 def group_arrivals(rows: pl.DataFrame, groups: Mapping[str, GroupInfo], world: int) -> tuple[GroupArrival, ...]:
-    """One row for each rank of each group of which two ranks were read, in rank order.
+    """One row for each rank of each group with at least two captured ranks, in rank order.
 
-    Groups with the longest waits come first. `rows` are those of `collectives.operations`; operations in which nobody
-    waits for all others (broadcasts, sends) and those whose last arrival is not known are left out.
+    Groups with the longest waits come first. `rows` come from `collectives.operations`. Operations in which no rank
+    waits for all others (broadcasts, sends), and operations with an unknown last arrival, are left out.
     """
     found_in = rows.lazy().filter(pl.col("split") & (pl.col("manner") == "all"))
     judged = found_in.select("group", "rank", "last", "op", "wait_ns").collect()

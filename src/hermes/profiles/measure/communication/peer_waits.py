@@ -1,4 +1,4 @@
-"""Who waits for whom inside communication, and how fast its links ran."""
+"""Measures how long each rank waits for each other rank in communication, and the speed of each rank's links."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Collection
 
 import polars as pl
 
-from hermes.model.measures import LinkSpeed, TaskWait
+from hermes.model.step_measures import LinkSpeed, TaskWait
 from hermes.profiles.measure.registry import RankTables, per_rank
 
 
 def peer_waits(comm_task: pl.DataFrame, collected: Collection[int]) -> tuple[TaskWait, ...]:
     """Waits by waiting rank and awaited rank, longest first; also for ranks that were not collected.
 
-    The sum of all `notify_wait` tasks that name the peer, over all planes. Waits on several planes may run at the same
-    time, so the sum can exceed the time that passed. `step` marks do not matter here.
+    A wait is the sum of all `notify_wait` tasks that name the peer, over all planes. Waits on several planes may run at
+    the same time, so the sum can exceed the time that passed. `step` marks do not matter here.
     """
     named = pl.col("peer_rank").is_not_null() & (pl.col("peer_rank") != pl.col("rank"))
     waits = (
@@ -46,7 +46,7 @@ def peer_waits(comm_task: pl.DataFrame, collected: Collection[int]) -> tuple[Tas
 def link_speeds(comm_task: pl.DataFrame, comm_traffic: pl.DataFrame) -> tuple[LinkSpeed, ...]:
     """Bytes over time of the transfers between devices, by rank and link.
 
-    From single transfers where they are recorded (a move within the chip is no link), else from the profiler's sums.
+    Single transfers are used if they are recorded (a move within the chip is no link), else the profiler's sums.
     """
     moves = comm_task.filter(
         (pl.col("bytes") > 0) & (pl.col("dur_ns") > 0) & (pl.col("link").fill_null("") != "ON_CHIP")
@@ -86,11 +86,11 @@ _COMM_TASK = ("rank", "comm_id", "task", "peer_rank", "start_ns", "dur_ns", "byt
 
 @per_rank(TaskWait, needs={"comm_task": _COMM_TASK})
 def waits_of(rank: RankTables) -> tuple[TaskWait, ...]:
-    """The waits of a rank; whether its peers were collected is not known here."""
+    """The waits of a rank for its peers; whether the peers were collected is unknown here."""
     return peer_waits(rank.table("comm_task"), ())
 
 
-@per_rank(LinkSpeed, needs={"comm_task": _COMM_TASK})
+@per_rank(LinkSpeed, needs={"comm_task": _COMM_TASK}, beside=("comm_traffic",))
 def links_of(rank: RankTables) -> tuple[LinkSpeed, ...]:
-    """The transports of a rank."""
+    """The link speeds of a rank, by transport."""
     return link_speeds(rank.table("comm_task"), rank.table("comm_traffic"))

@@ -1,4 +1,4 @@
-"""Which rank arrives last, again and again: how long all others waited for it alone, and how likely that is."""
+"""Finds stragglers: ranks that arrive last again and again, how long others wait for them, and how likely that is."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from math import pi
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import flat
+from hermes.base.intervals import union_of_intervals
 from hermes.base.significance import among, binomial_tail, student_tail
 from hermes.model.comm_measures import SlowRank
-from hermes.profiles.measure.communication.collectives import Operations
+from hermes.profiles.measure.communication.wait_and_transfer import Operations
 
 _OF_MEDIAN = (pi / 2) ** 0.5
-"""The error of a median over that of a mean, both of many draws of a normal distribution."""
+"""The ratio of a median's error to a mean's error, for many draws of a normal distribution."""
 
 
 def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, ...]:
-    """Ranks that were the last to arrive beyond the errors of the clocks, the longest time held up first.
+    """Ranks that arrived last beyond the errors of the clocks, longest delay of the others first.
 
-    Only operations whose last arrival is known count. In each step, or each collective where no step is known, the rank
-    that held the others up longest counts once: what one delay does to all collectives of a step is one event.
+    Only operations with a known last arrival count. In each step, or each collective without a step, the rank that
+    delayed the others longest counts once. One delay affects all collectives of its step, and is one event.
     """
     judged = made.instances.filter(
         pl.col("complete") & pl.col("matched") & (pl.col("manner") != "rooted") & pl.col("second_ns").is_not_null()
@@ -63,7 +63,7 @@ def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, 
                 last=own.height,
                 blocks=blocks,
                 blocks_last=won.get(rank, 0),
-                held_ns=flat(own["second_ns"].to_numpy(), own["last_ns"].to_numpy()).total,
+                held_ns=union_of_intervals(own["second_ns"].to_numpy(), own["last_ns"].to_numpy()).total,
                 median_lead_ns=int(np.median(leads)),
                 own_wait_ns=int(waited.get(rank) or 0),
                 error_ns=worst,
@@ -75,15 +75,17 @@ def slow_ranks(made: Operations, collected: Collection[int]) -> tuple[SlowRank, 
 
 
 def _lateness(rows: pl.DataFrame) -> dict[int, float]:
-    """By rank, how likely it is as late by the noise of the steps alone, times the number of ranks.
+    """For each rank, the probability of its lateness by the noise of the steps alone, times the number of ranks.
 
-    Late is what it arrives after the median member, the mean over the collectives of a step, in more than half of the
-    steps: one late step is no late rank. The noise is the standard deviation of a rank from step to step, of all ranks
-    together: kernels that take far too long once in a while are in it. Empty where fewer than two steps are known.
+    A rank's lateness is its arrival after the median member, as the mean over the collectives of a step. The rank must
+    be late in more than half of the steps. The noise is the standard deviation of a rank from step to step, over all
+    ranks together: it includes kernels that take far too long once in a while. Empty if fewer than two steps are known.
     """
     judged = rows.filter(pl.col("split") & (pl.col("manner") != "rooted") & pl.col("step").is_not_null())
     late = (pl.col("wait_ns").median() - pl.col("wait_ns")).over("group", "key")
-    steps = judged.with_columns(late.alias("late_ns")).group_by("rank", "step").agg(pl.col("late_ns").mean())
+    steps = (
+        judged.with_columns(late.alias("late_ns")).group_by("rank", "step").agg(pl.col("late_ns").mean()).sort("rank")
+    )
     by_rank = {
         int(str(key[0])): np.sort(own["late_ns"].to_numpy())
         for key, own in steps.partition_by("rank", as_dict=True).items()
@@ -93,7 +95,7 @@ def _lateness(rows: pl.DataFrame) -> dict[int, float]:
         return {}
     squares = sum(float(((own - own.mean()) ** 2).sum()) for own in by_rank.values())
     noise = max((squares / degrees) ** 0.5, 1.0) * _OF_MEDIAN
-    # What a rank is late the others are early: the last one's is not free.
+    # If one rank is late, the others are early by as much: the last rank's lateness is not independent.
     freedom = degrees * (len(by_rank) - 1) // len(by_rank)
     return {
         rank: among(student_tail(float(own[(len(own) - 1) // 2]) * len(own) ** 0.5 / noise, freedom), len(by_rank))

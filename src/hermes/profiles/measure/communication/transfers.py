@@ -1,4 +1,4 @@
-"""Single transfers: speed of each link against its peers, sizes of packets, alignment, and stalls.
+"""Measures single transfers: the speed of each link against its peers, packet sizes, alignment and stalls.
 
 Each rank's transfers are summed by link, kind, size and step while its tables are loaded; only these sums are kept.
 """
@@ -15,24 +15,34 @@ from hermes.knowledge.links import link_spec
 from hermes.model.comm_measures import Alignment, LinkPair, Packets, Stall
 
 ALIGNED_BYTES = 512
-"""SDMA moves whole lines of so many bytes: byte alignment rule of msprof-analyze and MindStudio Insight."""
+"""The bytes of a line that SDMA moves as a whole: byte alignment rule of msprof-analyze and MindStudio Insight."""
 STALLED = 10
-"""A transfer is stalled from so many times the usual time on. A retransmission waits for a timeout, which is set to
-4.096 us * 2^20 = 4.3 s by default and never below milliseconds, while transfers take microseconds to milliseconds."""
+"""The factor over the usual time from which a transfer counts as stalled.
+
+A retransmission waits for a timeout, which is set to 4.096 us * 2^20 = 4.3 s by default and never below milliseconds,
+while transfers take microseconds to milliseconds.
+"""
 _STALLED_AT_LEAST_NS = 1_000_000
 _USUAL_OF = 4
-"""So many equal transfers say what is usual."""
+"""The fewest equal transfers that tell the usual time."""
 _MOST_PAIRS = 1_024
 _SLOWER = 1.05
-"""A link is slower than its peers from 5 % on, the gap that msprof-analyze takes for one: links are never quite equal,
-and without a margin enough samples make any difference significant."""
+"""A link is slower than its peers from 5 % on, the margin of msprof-analyze.
+
+Links are never quite equal: without a margin enough samples make any difference significant.
+"""
 _CLASS = ["transport", "task", "bytes"]
 
 
-def moves_of(comm_task: pl.DataFrame) -> pl.DataFrame:
-    """The transfers between devices: tasks that move bytes, but for those within a chip.
+def first_of_longest(begin: pl.Expr, length: pl.Expr) -> pl.Expr:
+    """The begin in ns of the longest of some transfers; of equally long transfers, the first."""
+    return begin.filter(length == length.max()).min()
 
-    `transport` is the link where it is recorded (`HCCS`, `ROCE`, …), else the transport.
+
+def moves_of(comm_task: pl.DataFrame) -> pl.DataFrame:
+    """The transfers between devices: tasks that move bytes, except moves within a chip.
+
+    `transport` is the link if it is recorded (`HCCS`, `ROCE`, …), else the transport.
     """
     moving = (pl.col("bytes") > 0) & (pl.col("dur_ns") > 0) & (pl.col("link").fill_null("") != "ON_CHIP")
     return comm_task.filter(moving & (pl.col("transport").fill_null("") != "LOCAL")).with_columns(
@@ -41,10 +51,10 @@ def moves_of(comm_task: pl.DataFrame) -> pl.DataFrame:
 
 
 def transfer_sums(own: pl.DataFrame, moves: pl.DataFrame) -> pl.DataFrame:
-    """The transfers of one rank by link, kind, size and step: number, time, median, and what of it was stalled."""
+    """The transfers of one rank by link, kind, size and step: their number, time, median, and stalled part."""
     rows = moves.join(own.select("comm_id", "step"), on="comm_id", how="left")
     link = ["rank", "peer_rank", *_CLASS]
-    # A link is its own measure where it has samples; else all links of the kind are.
+    # A link with enough samples is compared with its own usual time; other links with all links of their kind.
     usual = (
         pl.when(pl.len().over(link) >= _USUAL_OF)
         .then(pl.col("dur_ns").median().over(link))
@@ -54,6 +64,7 @@ def transfer_sums(own: pl.DataFrame, moves: pl.DataFrame) -> pl.DataFrame:
     stalled = ((pl.col("dur_ns") >= STALLED * pl.col("usual_ns")) & (over >= _STALLED_AT_LEAST_NS)).fill_null(
         value=False
     )
+    begun, lengths = (pl.col(name).filter(pl.col("stalled")) for name in ("start_ns", "dur_ns"))
     return (
         rows.with_columns(usual.alias("usual_ns"))
         .with_columns(stalled.alias("stalled"))
@@ -64,16 +75,16 @@ def transfer_sums(own: pl.DataFrame, moves: pl.DataFrame) -> pl.DataFrame:
             pl.col("dur_ns").median().alias("median_ns"),
             pl.col("stalled").sum().cast(pl.Int64),
             over.filter(pl.col("stalled")).sum().alias("stalled_ns"),
-            pl.col("dur_ns").filter(pl.col("stalled")).max().alias("longest_ns"),
-            pl.col("start_ns").filter(pl.col("stalled")).sort_by(pl.col("dur_ns").filter(pl.col("stalled"))).last().alias("at_ns"),
+            lengths.max().alias("longest_ns"),
+            first_of_longest(begun, lengths).alias("at_ns"),
         )
-    )  # fmt: skip
+    )
 
 
 def link_pairs(sums: pl.DataFrame, reported: pl.DataFrame, chips: Mapping[int, str | None]) -> tuple[LinkPair, ...]:
-    """Every link by the rank that used it and the other side, most excess first; at most 1,024, the rest has least.
+    """Every link by the rank that used it and its peer, most excess time first; at most 1,024 links.
 
-    Where no transfer is recorded, the profiler's own sums (`comm_link`, with `rank, peer_rank, transport, bytes` and
+    If no transfer is recorded, the profiler's own sums (`comm_link`, with `rank, peer_rank, transport, bytes` and
     `time_ns`) give the speeds, without a comparison.
     """
     known = sums.filter(pl.col("peer_rank").is_not_null())
@@ -88,7 +99,7 @@ def link_pairs(sums: pl.DataFrame, reported: pl.DataFrame, chips: Mapping[int, s
 
 
 def _compared(known: pl.DataFrame) -> pl.DataFrame:
-    """Each link with its classes compared to the median of the other links of the class and step."""
+    """Each link, compared by class with the median of the other links of the same class and step."""
     where = [*_CLASS, "step"]
     peers = known.with_columns(
         pl.len().over(where).alias("links"),
@@ -204,7 +215,7 @@ def packets(sums: pl.DataFrame) -> tuple[Packets, ...]:
 
 
 def alignment(sums: pl.DataFrame, rows: pl.DataFrame) -> tuple[Alignment, ...]:
-    """Unaligned sizes of each transport's transfers, and of whole operations (time from the last arrival on)."""
+    """Unaligned sizes of each transport's transfers, and of whole operations (their time from the last arrival on)."""
     whole = rows.filter(pl.col("split") & (pl.col("bytes") > 0)).select(
         pl.lit("operations").alias("what"),
         pl.lit(1, dtype=pl.Int64).alias("n"),
@@ -246,9 +257,9 @@ def _speed(size: int, time_ns: int) -> float | None:
 
 
 def stalls(sums: pl.DataFrame, rows: pl.DataFrame) -> tuple[Stall, ...]:
-    """Stalled transfers by rank and transport; where no rank recorded its transfers, stalled operations.
+    """Stalled transfers by rank and transport; stalled operations if no rank recorded its transfers.
 
-    An operation has no rank: all its members wait for the one transfer that stalled.
+    A stalled operation belongs to no single rank: all its members wait for the one transfer that stalled.
     """
     if sums.height:
         made = sums.group_by("rank", pl.col("transport").alias("what")).agg(
@@ -256,7 +267,7 @@ def stalls(sums: pl.DataFrame, rows: pl.DataFrame) -> tuple[Stall, ...]:
             pl.col("stalled").sum(),
             pl.col("stalled_ns").sum(),
             pl.col("longest_ns").max(),
-            pl.col("at_ns").sort_by("longest_ns", nulls_last=False).last(),
+            first_of_longest(pl.col("at_ns"), pl.col("longest_ns")),
         )
     else:
         made = _stalled_operations(rows.filter(pl.col("split") & (pl.col("bytes") > 0)))
@@ -276,7 +287,7 @@ def stalls(sums: pl.DataFrame, rows: pl.DataFrame) -> tuple[Stall, ...]:
 
 
 def _stalled_operations(timed: pl.DataFrame) -> pl.DataFrame:
-    """One row for each kind of operation, with those that took far longer than its others, once each."""
+    """One row for each kind of operation, with the operations that took far longer than others, each once."""
     whole = timed.group_by("op", "group", "bytes", "manner", "key").agg(
         pl.col("time_ns").median(),
         pl.col("arrival_ns").min().alias("start_ns"),
@@ -290,11 +301,12 @@ def _stalled_operations(timed: pl.DataFrame) -> pl.DataFrame:
     )
     whole = whole.with_columns(stalled.alias("stalled"))
     chosen = pl.col("stalled")
+    begun, lengths = (pl.col(name).filter(chosen) for name in ("start_ns", "time_ns"))
     return whole.group_by(pl.format("operations: {}", "op").alias("what")).agg(
         pl.lit(None, dtype=pl.Int64).alias("rank"),
         pl.len().cast(pl.Int64).alias("n"),
         chosen.sum().cast(pl.Int64).alias("stalled"),
         over.filter(chosen).sum().alias("stalled_ns"),
-        pl.col("time_ns").filter(chosen).max().cast(pl.Int64).alias("longest_ns"),
-        pl.col("start_ns").filter(chosen).sort_by(pl.col("time_ns").filter(chosen)).last().alias("at_ns"),
+        lengths.max().cast(pl.Int64).alias("longest_ns"),
+        first_of_longest(begun, lengths).alias("at_ns"),
     )  # fmt: skip

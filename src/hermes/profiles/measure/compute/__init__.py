@@ -1,1 +1,1 @@
-"""Measures of compute: kernels, their cost and their roof."""
+"""Measures of compute: kernels, their cost and their roofline."""

@@ -1,4 +1,4 @@
-"""What the compute of all ranks is against the roofs of their chips: by signature, by class, by step."""
+"""Compares the compute of all ranks with their chips' rooflines: by signature, class and step."""
 
 from __future__ import annotations
 
@@ -10,30 +10,21 @@ from typing import Any, Literal
 
 import polars as pl
 
-from hermes.knowledge.chips import Chip
 from hermes.knowledge.cost.operator import BOUND
-from hermes.knowledge.fused import fused_kind
+from hermes.knowledge.fused_kernels import fused_kind
+from hermes.knowledge.identify_chip import Chip
 from hermes.knowledge.operators import LAYOUT, MATRIX
-from hermes.knowledge.vendors import traits
-from hermes.model.compute_measures import (
-    NO_COMPUTE,
-    Bound,
-    ChipUsed,
-    Compute,
-    KindCost,
-    Losses,
-    OperatorCost,
-    StepCompute,
-)
-from hermes.model.measures import StepSplit
-from hermes.profiles.measure.compute.kernels import RankCompute
-from hermes.profiles.measure.compute.signatures import looked_up, own_chip
-from hermes.profiles.measure.stacked import stacked
+from hermes.knowledge.vendor_traits import traits
+from hermes.model.compute_measures import Bound, ChipUsed, KindCost, Losses, OperatorCost, StepCompute
+from hermes.model.step_measures import StepSplit
+from hermes.profiles.measure.compute.kernel_sums import RankCompute
+from hermes.profiles.measure.compute.operator_signatures import looked_up, own_chip
+from hermes.profiles.measure.stack_rank_tables import stacked
 
 _TWO = 2
-"""Ranks from which on a median means something."""
+"""Two ranks have no median: for each of them the other rank's time is taken."""
 _AT_ONCE = 256
-"""So many ranks are summed by step at once: their rows with all that is known of them are much of the memory else."""
+"""The number of ranks whose rows are summed by step at once: rows of all ranks would need too much memory."""
 _SUMS = ("clocked_ns", "told_ns", "piped_ns", "frequency", "blocks", "pipes")
 
 Told = Literal["name", "counters", "other ranks", "nothing"]
@@ -41,11 +32,14 @@ Frame = pl.DataFrame
 _NO_ROWS = pl.DataFrame()
 
 
-def compute_of(told: Iterable[RankCompute], splits: Iterable[StepSplit]) -> Compute:
-    """The compute part of a report, of ranks in any order; their frames are let go of where nobody else has them."""
+def compute_of(told: Iterable[RankCompute], splits: Iterable[StepSplit]) -> tuple[object, ...]:
+    """The compute rows of ranks in any order; operators and their kinds by time, the longest first.
+
+    The frames of the ranks are released as soon as they are used.
+    """
     ranks = sorted(told, key=lambda one: one.rank)
     if not ranks:
-        return NO_COMPUTE
+        return ()
     chips = _chips(ranks)
     fastest = _fastest(ranks)
     names = {one.rank: chip.name for one in ranks if (chip := chips[one.rank][0]) is not None}
@@ -55,21 +49,17 @@ def compute_of(told: Iterable[RankCompute], splits: Iterable[StepSplit]) -> Comp
     rows = _with_losses(stacked((one.rank, one.steps) for one in ranks), rated).with_columns(of_chip)
     ranks = [replace(one, signatures=_NO_ROWS, steps=_NO_ROWS) for one in ranks]
     operators = _operators(ranks, signatures, rows)
-    return Compute(
-        chips=_used(ranks, chips),
-        steps=_steps(ranks, signatures, rows, splits),
-        kinds=_kinds(operators, signatures),
-        operators=operators,
-    )
+    steps = _steps(ranks, signatures, rows, splits)
+    return (*_used(ranks, chips), *steps, *_kinds(operators, signatures), *operators)
 
 
 def _signatures(one: RankCompute, chip: Chip | None) -> Frame:
-    """The signatures as this chip has them: as the rank looked them up, where that was for the same."""
+    """The signatures of a rank for this chip: as the rank looked them up if it used the same chip."""
     return one.signatures if one.looked == (chip.name if chip else "") else looked_up(one, chip)
 
 
 def _chips(ranks: Sequence[RankCompute]) -> dict[int, tuple[Chip | None, Told]]:
-    """The chip of each rank: by its name, else by its counters, else as other ranks of the same recorded name."""
+    """The chip of each rank: by its name, else by its counters, else as on other ranks of the same recorded name."""
     found: dict[int, tuple[Chip | None, Told]] = {}
     peers: dict[str | None, dict[str, Chip]] = {}
     for one in ranks:
@@ -77,7 +67,7 @@ def _chips(ranks: Sequence[RankCompute]) -> dict[int, tuple[Chip | None, Told]]:
         found[one.rank] = (chip, "name" if one.chip is not None else "counters" if chip is not None else "nothing")
         if found[one.rank][1] == "counters" and chip is not None and chip.bandwidth is not None:
             peers.setdefault(one.recorded, {})[chip.name] = chip
-    # Counters of a rank whose clock has fallen show another chip than those of its peers.
+    # Counters of a rank whose clock has fallen suggest another chip than its peers' counters.
     for one in ranks:
         chip, told = found[one.rank]
         others = peers.get(one.recorded, {})
@@ -90,7 +80,7 @@ def _chips(ranks: Sequence[RankCompute]) -> dict[int, tuple[Chip | None, Told]]:
 
 
 def _fastest(ranks: Sequence[RankCompute]) -> Mapping[str | None, float]:
-    """The highest clock in MHz that any rank of a recorded name was seen at."""
+    """The highest clock in MHz at which any rank of a recorded chip name was seen."""
     found: dict[str | None, float] = {}
     for one in ranks:
         if one.top_mhz is not None:
@@ -101,14 +91,14 @@ def _fastest(ranks: Sequence[RankCompute]) -> Mapping[str | None, float]:
 def _rated(
     one: RankCompute, chips: Mapping[int, tuple[Chip | None, Told]], fastest: Mapping[str | None, float]
 ) -> float | None:
-    """The clock in MHz that counts as full: the chip's, or the highest that any rank of the same name was seen at."""
+    """The clock in MHz that counts as full: the chip's, or the highest seen on any rank of the same chip name."""
     chip = chips[one.rank][0]
     known = [float(chip.mhz)] if chip and chip.mhz else []
     return max([*known, *([fastest[one.recorded]] if one.recorded in fastest else [])], default=None)
 
 
 def _with_losses(rows: Frame, rated: Mapping[int, float]) -> Frame:
-    """The rows by step with `frequency`, `blocks` and `pipes` in nanoseconds, each of what the ones before leave."""
+    """The rows by step with the losses `frequency`, `blocks` and `pipes` in ns, each of the time left before it."""
     full = pl.col("rank").replace_strict(rated, return_dtype=pl.Float64)
     return rows.with_columns(
         (pl.col("clocked_ns") - pl.col("cycles") / full).clip(0).alias("frequency"),
@@ -130,11 +120,11 @@ def _losses(sums: Mapping[str, Any], layout_ns: int) -> Losses:
 
 
 _FITS = (pl.col("roof_ns") <= pl.col("median_ns")).fill_null(value=False)
-"""Whether a signature has a roof that its time does not undercut."""
+"""Whether a signature has a roof that its measured time does not undercut."""
 
 
 def _typical() -> pl.Expr:
-    """What a call of each signature takes on the median rank; of two ranks that have it, on the other one."""
+    """The usual time in ns of a call of each signature: the median rank's; with two ranks, the other rank's."""
     each = pl.col("ns") / pl.col("calls")
     ranks = pl.len().over("key")
     return pl.when(ranks > _TWO).then(each.median().over("key")).when(ranks == _TWO).then(each.sum().over("key") - each)
@@ -149,7 +139,7 @@ def _steps(
     known = pl.DataFrame(list(windows), schema={"rank": pl.Int64, "step": pl.Int64}, orient="row").with_columns(
         pl.Series("window_ns", list(windows.values()), dtype=pl.Int64)
     )
-    # Without marks of steps the capture is one; else work of no step of the capture is left out.
+    # If no step is marked the capture counts as one step; else work outside the steps is left out.
     whole = pl.col("rank").is_in(sorted({split.rank for split in splits if split.step is None}))
     rows = rows.with_columns(pl.when(whole).then(None).otherwise("step").alias("step"))
     of_key = signatures.select(
@@ -170,7 +160,7 @@ def _steps(
 
 
 def _met(signatures: Frame) -> pl.Expr:
-    """Whether a signature is of kernels that communicate too: what they take longer on a rank is waiting for others."""
+    """Whether a signature is of kernels that also communicate: their extra time on a rank is waiting for others."""
     names = [name for name in signatures["operator"].drop_nulls().unique().to_list() if fused_kind(name) is not None]
     return pl.col("operator").is_in(names).fill_null(value=False)
 
@@ -197,7 +187,7 @@ def _summed(every: Frame) -> Frame:
             pl.col("cycles", *_SUMS),
             pl.col("chip", "window_ns").first(),
         )
-        # A sum over a list is that of its rows alone, whatever else the frame holds.
+        # A sum over a list adds only its own rows, whatever else the frame holds.
         .with_columns(pl.col("cycles", *_SUMS).list.sum())
         .sort("rank", "step", nulls_last=False)
     )
@@ -212,7 +202,7 @@ def _step(one: RankCompute, row: Mapping[str, Any]) -> StepCompute:
         kernel_ns=row["ns"],
         roofed_ns=row["roofed_ns"],
         flops=row["flops"] if row["known_ns"] else None,
-        # Exactly summed: the order of the rows must not matter.
+        # Exact sums: the order of the rows must not matter.
         mfu=math.fsum(row["best"]) / row["window_ns"] if timed else None,
         known_share=row["known_ns"] / row["matrix_ns"] if row["matrix_ns"] else None,
         losses=_losses(row, layout_ns),
@@ -228,7 +218,7 @@ def _step(one: RankCompute, row: Mapping[str, Any]) -> StepCompute:
 
 
 def _operators(ranks: Sequence[RankCompute], signatures: Frame, rows: Frame) -> tuple[OperatorCost, ...]:
-    """Rows of one signature and one chip added up over ranks; the median is the median of the ranks' medians."""
+    """Rows of one signature and chip added up over ranks; the median is the median of the ranks' medians."""
     total = int(signatures["ns"].sum()) or 1
     units = {one.rank for one in ranks if one.has_units and traits(one.vendor).counters}
     lost = rows.group_by("key", "chip", maintain_order=True).agg(pl.col(*_SUMS, "layout_ns", "ai_cpu_ns").sum())
@@ -280,7 +270,7 @@ def _operator(row: Mapping[str, Any], total: int, units: set[int]) -> OperatorCo
 
 
 def _share(row: Mapping[str, Any], ns: int) -> tuple[float | None, str]:
-    """How near the roof, and what must be said of it: nothing runs faster than its roof, so the roof is wrong then."""
+    """The share of the roof that an operator reaches, and a note; None if the operator runs faster than its roof."""
     if row["unit"] is None:
         return None, "no formula, or shapes that do not fit it"
     if row["roof_ns"] is None:

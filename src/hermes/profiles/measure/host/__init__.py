@@ -1,1 +1,1 @@
-"""Measures of the host: calls, dispatch, stalls."""
+"""Measures of the host: its calls, dispatch, stalls and settings."""

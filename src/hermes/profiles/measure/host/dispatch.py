@@ -1,4 +1,4 @@
-"""How the host of a rank spent a step: its work by reason, how it fed the device, the queue between, who waited."""
+"""Measures the host in a step: its work by reason, launches, queue depth, and calls that wait for the device."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from hermes.base.enclosing_calls import enclosing
 from hermes.base.intervals import Intervals, Ints, window
-from hermes.base.nesting import enclosing
-from hermes.knowledge.blocking import LONG_COPY_NS, launches_a_graph
+from hermes.knowledge.blocking_calls import LONG_COPY_NS, launches_a_graph
 from hermes.knowledge.host_work import DISPATCH
-from hermes.knowledge.vendors import ASKED_DIRECTLY, FRAMEWORK_FRAMES, NO_QUEUE, QUEUE_SETTING, traits
+from hermes.knowledge.vendor_traits import ASKED_DIRECTLY, FRAMEWORK_FRAMES, NO_QUEUE, QUEUE_SETTING, traits
 from hermes.model.host_measures import Dispatch, HostPart, QueueDepth, StepHost, SyncCall
-from hermes.model.measures import StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.model.tables import RUNTIME_KINDS
-from hermes.profiles.measure.host.calls import blocking, by_reason, dispatching, of_threads, outermost, spans
+from hermes.profiles.measure.host.select_host_calls import (
+    blocking_calls,
+    calls_of_threads,
+    dispatching,
+    intervals_by_reason,
+    outermost,
+    spans,
+)
 
-# HTA and others call a kernel short that takes less than launching one.
+# HTA and other tools call a kernel short if it takes less time than its launch.
 _SMALL_NS = 10_000
 _FULL = 1_000
 _SLICES = 50
 _SOURCE_LIMIT = 400
-# Frames that are not the user's: the framework, what is built in, modules as such.
+# Frames outside the user's code: the framework, builtins, and modules as such.
 _FOREIGN = re.compile(
     rf"^<built-in|^nn\.module|{FRAMEWORK_FRAMES}|(^|/)(site|dist)-packages/torch|^torch[./]|^<frozen|^<string>",
     re.I,
@@ -35,12 +42,12 @@ _FOREIGN = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class StepRows:
-    """One step of one rank: its split, the host's part of it, and the rows that reach into either.
+    """One step of one rank: its split, the host's part of the step, and the rows that overlap either.
 
-    `tasks` are the device's (`component, device_id, start_ns, dur_ns, launch_ns`, collectives as operations), `owned`
-    says which belong to the step. `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, forward_tid, stack_id`,
-    `stack` is the table. `compute`, `comm` and `copy` are when the device did so. `pageable` are the moments at which
-    calls began that copy pageable memory.
+    `tasks` are device tasks (`component, device_id, start_ns, dur_ns, launch_ns`, collectives as operations); their
+    column `owned` says which belong to the step. `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, forward_tid,
+    stack_id`; `stack` is the table. `compute`, `comm` and `copy` are the times of the device's work. `pageable` are the
+    moments at which calls began that copy pageable memory.
     """
 
     split: StepSplit
@@ -58,21 +65,21 @@ class StepRows:
 
     @cached_property
     def busy(self) -> Intervals:
-        """When the device worked."""
+        """The times at which the device worked."""
         return self.compute | self.comm | self.copy
 
 
 def step_host(rows: StepRows) -> StepHost | None:
-    """The host's part of the step by reason; None where no call of a host is recorded."""
+    """The host's part of the step by reason; None if no call of the host is recorded."""
     if not rows.host_op.height or rows.end_ns <= rows.start_ns:
         return None
     threads = dispatching(rows.host_op)
-    calls = of_threads(rows.host_op, threads)
+    calls = calls_of_threads(rows.host_op, threads)
     busy = rows.busy
     mark = window(rows.start_ns, rows.end_ns)
     parts = tuple(
         HostPart(reason=reason, ns=when.total, device_free_ns=(when - busy).total if rows.recorded else None)
-        for reason, when in by_reason(mark, calls, rows.gc)
+        for reason, when in intervals_by_reason(mark, calls, rows.gc)
         if when.total
     )
     queue = rows.host_op.filter(pl.col("kind") == "dequeue")
@@ -88,7 +95,7 @@ def step_host(rows: StepRows) -> StepHost | None:
 
 
 def dispatch(rows: StepRows, host: StepHost | None, setting: pl.DataFrame, vendor: str) -> Dispatch | None:
-    """How the step's tasks were launched; None where no task is recorded."""
+    """How the step's tasks were launched; None if no task is recorded."""
     tasks = rows.tasks.filter(pl.col("owned"))
     if not tasks.height:
         return None
@@ -97,7 +104,7 @@ def dispatch(rows: StepRows, host: StepHost | None, setting: pl.DataFrame, vendo
     busy = rows.busy
     kernels = tasks.filter(pl.col("component") == "compute")
     state, source = _task_queue(rows.host_op, setting, vendor)
-    # The device had nothing left: it had been free since the last task that began before this one.
+    # The device had nothing left: it had been free since the end of the last earlier task.
     free_since = _free_since(busy, start)
     late = (free_since < start) & (launch >= free_since) if len(start) else np.empty(0, dtype=bool)
     work = host.of(*DISPATCH) if host else 0
@@ -124,13 +131,13 @@ def dispatch(rows: StepRows, host: StepHost | None, setting: pl.DataFrame, vendo
 
 
 def _free_since(busy: Intervals, moments: Ints) -> Ints:
-    """For each start of a task since when the device was free; the moment itself where it was not."""
+    """For each task start, the moment since which the device was free; the start itself if the device was busy."""
     if not len(busy) or not len(moments):
         return moments
     place = np.searchsorted(busy.starts, moments, side="left")
     begins = (place < len(busy)) & (busy.starts[np.minimum(place, len(busy) - 1)] == moments)
     before = np.where(place > 0, busy.ends[np.maximum(place - 1, 0)], moments)
-    # Tasks that begin at once saw the same gap: it counts for the first.
+    # Tasks that begin at once share one gap: it counts for the first task.
     first = np.zeros(len(moments), dtype=bool)
     first[np.unique(moments, return_index=True)[1]] = True
     return np.where(begins & first, before, moments)
@@ -151,7 +158,10 @@ def _task_queue(calls: pl.DataFrame, setting: pl.DataFrame, vendor: str) -> tupl
 
 
 def queue_depths(rows: StepRows) -> Iterator[QueueDepth]:
-    """Tasks launched and not begun over the window of the step, for each device; exact where launches are linked."""
+    """The number of launched tasks that have not begun, over the step's window, for each device.
+
+    The number is exact if launches are linked.
+    """
     start, end = rows.split.start_ns, rows.split.start_ns + rows.split.window_ns
     linked = rows.tasks.drop_nulls("launch_ns")
     parts = linked.partition_by("device_id", as_dict=True)
@@ -173,7 +183,7 @@ def _depth(split: StepSplit, device: int | None, launched: Ints, begun: Ints, st
     ranked = np.argsort(depth, kind="stable")
     middle = int(np.searchsorted(np.cumsum(lengths[ranked]), (total + 1) // 2))
     slices = start + total * np.arange(_SLICES + 1, dtype=np.int64) // _SLICES
-    # The integral is linear between two edges.
+    # The integral of the queue depth is linear between two edges.
     place = np.minimum(np.searchsorted(edges, slices, side="right") - 1, len(depth) - 1)
     integral = area[place] + depth[place] * (slices - edges[place])
     widths = np.maximum(np.diff(slices), 1)
@@ -196,7 +206,7 @@ def sync_calls(rows: StepRows) -> tuple[SyncCall, ...]:
     calls = rows.host_op.filter(pl.col("start_ns") >= rows.start_ns).filter(pl.col("start_ns") < rows.end_ns)
     staged = pl.col("start_ns").is_in(list(rows.pageable)) & (pl.col("dur_ns") >= LONG_COPY_NS)
     copies = calls.filter(pl.col("kind").is_in(RUNTIME_KINDS) & staged)
-    waits = outermost(pl.concat([blocking(calls), copies])).sort("start_ns")
+    waits = outermost(pl.concat([blocking_calls(calls), copies])).sort("start_ns")
     if not waits.height:
         return ()
     waits = _placed(waits, rows)
@@ -228,13 +238,13 @@ def sync_calls(rows: StepRows) -> tuple[SyncCall, ...]:
 
 
 def _asked(own: pl.DataFrame) -> int:
-    """How often the program asked for a wait: the copy and the wait of one operator are one of them."""
+    """How often the program asked for a wait: the copy and the wait of one operator count once."""
     around = own["around"]
     return around.drop_nulls().n_unique() + around.null_count()
 
 
 def _refill(when: Intervals, busy: Intervals, tasks: pl.DataFrame, own: pl.DataFrame) -> int:
-    """Free time of the device from the end of each call to the first task that begins behind it."""
+    """The device's free time in ns from the end of each call to the first task that begins after it."""
     ends = (own["start_ns"] + own["dur_ns"]).to_numpy()
     starts = tasks["start_ns"].sort().to_numpy()
     if not len(starts):
@@ -246,7 +256,7 @@ def _refill(when: Intervals, busy: Intervals, tasks: pl.DataFrame, own: pl.DataF
 
 
 def _placed(waits: pl.DataFrame, rows: StepRows) -> pl.DataFrame:
-    """The calls with the operator around them and the line of the user's code, where stacks or frames tell."""
+    """The calls with the operator around them and the line of the user's code, if stacks or frames tell it."""
     ops = rows.host_op.filter(pl.col("kind") == "op")
     at = enclosing(ops, waits)
     around = ops[at.fill_null(0)] if ops.height else None
@@ -280,13 +290,13 @@ def _stacks(rows: StepRows) -> dict[int | None, str]:
 
 
 def _line(frames: str | None) -> str | None:
-    """The innermost frame of a stack that is the user's; the innermost of all where none is."""
+    """The innermost frame of a stack in the user's code; the innermost frame of all if there is none."""
     lines = [line.strip() for line in (frames or "").split("\n") if line.strip()]
     return next((line for line in lines if not _FOREIGN.search(line)), lines[0] if lines else None)
 
 
 def _frames(host_op: pl.DataFrame, waits: pl.DataFrame) -> Sequence[str | None]:
-    """The innermost Python frame of the user's around each call, where frames are recorded."""
+    """The innermost Python frame of the user's code around each call, if frames are recorded."""
     python = host_op.filter(pl.col("kind") == "python")
     foreign = {name: bool(_FOREIGN.search(name)) for name in python["name"].unique()}
     python = python.filter(~pl.col("name").replace_strict(foreign, default=False, return_dtype=pl.Boolean))

@@ -1,4 +1,4 @@
-"""Calls that are long because they are a program's first: code is loaded, a context or a library is set up."""
+"""Finds calls that are long because they are a program's first: they load code, or set up a context or library."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import Intervals, flat
-from hermes.knowledge.blocking import FIRST_ALLOCATION_NS, FIRST_LAUNCH_NS, allocates, starts_up
+from hermes.base.intervals import Intervals, union_of_intervals
+from hermes.knowledge.blocking_calls import FIRST_ALLOCATION_NS, FIRST_LAUNCH_NS, allocates, starts_up
 from hermes.model.host_measures import FirstCalls
-from hermes.model.measures import StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.model.tables import RUNTIME_KINDS
-from hermes.profiles.measure.host.calls import spans
+from hermes.profiles.measure.host.select_host_calls import spans
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.steps.breakdown import splits_of
-from hermes.profiles.measure.steps.device import busy_of
+from hermes.profiles.measure.steps.device_of_step import busy_of
 
 _NAMES = 3
 _CALL = ("kind", "name", "pid", "tid", "start_ns", "dur_ns")
 _FREE = 0.9
-"""A launch that a full queue holds waits while the device works: in a first call the device has nothing to do."""
+"""The share of a first call in which the device must be free: a launch held by a full queue overlaps device work."""
 
 
 @per_rank(FirstCalls, needs={"host_op": _CALL})
 def first_calls_of(rank: RankTables) -> tuple[FirstCalls, ...]:
-    """What first calls of the program took of the capture, launches and allocations apart."""
+    """The time that first calls of the program took in the capture: one row for launches, one for allocations."""
     busy, splits = rank.once(busy_of), splits_of(rank)
     if busy is None or not splits:
         return ()
@@ -34,7 +34,7 @@ def first_calls_of(rank: RankTables) -> tuple[FirstCalls, ...]:
 
 
 def first_calls(rank: int, calls: pl.DataFrame, busy: Intervals, splits: Sequence[StepSplit]) -> tuple[FirstCalls, ...]:
-    """A row for launches and one for allocations that have long calls with the device free, in few of the steps."""
+    """A row for launches and one for allocations if long calls with a free device occur in few of the steps."""
     names = calls["name"].unique()
     chosen = {name: allocates(name) for name in names if starts_up(name)}
     long = calls.filter(pl.col("name").is_in(list(chosen)) & (pl.col("dur_ns") >= FIRST_LAUNCH_NS))
@@ -47,7 +47,7 @@ def first_calls(rank: int, calls: pl.DataFrame, busy: Intervals, splits: Sequenc
     long = long.filter(pl.col("free_ns") >= _FREE * pl.col("dur_ns")).sort("dur_ns", descending=True)
     begins = np.array([split.start_ns for split in splits], dtype=np.int64)
     lengths = np.array([split.window_ns for split in splits], dtype=np.int64)
-    within = flat(begins, begins + lengths)
+    within = union_of_intervals(begins, begins + lengths)
     found = []
     for allocation in (False, True):
         own = long.filter(pl.col("allocates") == allocation)
@@ -62,7 +62,7 @@ def _free(call: tuple[int, int], busy: Intervals) -> int:
 
 
 def _rare(own: pl.DataFrame, splits: Sequence[StepSplit]) -> bool:
-    """Whether they come in less than half of the steps: what comes in each is no first call."""
+    """Whether the calls occur in at most half of the steps: a call in each step is no first call."""
     if len(splits) < 2:
         return True
     starts = own["start_ns"].to_numpy()

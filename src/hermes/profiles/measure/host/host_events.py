@@ -1,4 +1,4 @@
-"""What takes the host of a rank over a capture: compilation, allocation, collections; shapes; load; settings."""
+"""Measures events of a rank's host: compilation, allocation, garbage collections, dynamic shapes and CPU load."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from hermes.base.enclosing_calls import enclosing
 from hermes.base.intervals import Intervals
-from hermes.base.nesting import enclosing
 from hermes.knowledge.host_work import (
     ALLOCATION,
     BUCKETS,
@@ -34,29 +34,32 @@ from hermes.knowledge.host_work import (
     UNPICKLING,
 )
 from hermes.knowledge.input_work import FRAMES
-from hermes.model.host_measures import AllocatorCalls, Before, Contention, HostEvents, Shapes
-from hermes.model.measures import StepSplit
-from hermes.profiles.measure.host.calls import named, of_threads, outermost, spans
+from hermes.model.host_measures import AllocatorCalls, Before, CoreLoad, HostEvents, Shapes
+from hermes.model.step_measures import StepSplit
+from hermes.profiles.measure.host.select_host_calls import calls_of_threads, names_reason, outermost, spans
 from hermes.profiles.measure.host.settings import told_before
 
 _COLLECTING = "<built-in function collect>"
 _KINDS = (COMPILATION, ALLOCATION, CHECKPOINT)
 _NAMES = 8
 _MOSTLY = 0.33
-"""So much of what captured steps are shorter by must be page faults at their measured cost: `profiler-cost.md`."""
+"""The share of the time saved in captured steps that page faults, at their measured cost, must explain:
+
+`profiler-cost.md`.
+"""
 USAGE = "CPU Usage"
-"""The source of samples of how busy cores of the host are."""
+"""The source of samples that tell how busy the cores of the host are."""
 FRAME = 0.1
-"""A frame of Python costs a profiler such a part of what a call of an operator does: `profiler-cost.md`."""
+"""A Python frame costs the profiler this fraction of the cost of an operator call: `profiler-cost.md`."""
 _BESIDE_NS = 100_000
-"""Between the end of a list and the call that it is an argument of: some calls, and what a profiler adds to them."""
+"""The largest gap in ns between a comprehension's end and the call that converts its list: a few profiled calls."""
 _MODULE = r"^nn\.module: "
 
 
-def notable(host_op: pl.DataFrame) -> pl.DataFrame:
+def notable_calls(host_op: pl.DataFrame) -> pl.DataFrame:
     """The rows of `host_op` whose names tell of input, compilation, allocation, logging, or a module: few of many.
 
-    One pass over the names; all that looks at a whole capture looks at these.
+    The names are searched once; measures of a whole capture use only these rows.
     """
     patterns = "|".join(
         f"(?:{pattern})"
@@ -89,14 +92,14 @@ def notable(host_op: pl.DataFrame) -> pl.DataFrame:
 
 
 def _asked_for(gc: pl.DataFrame, every: pl.DataFrame | None) -> pl.Series:
-    """Which collections the program asked for: those inside of a call of gc.collect."""
+    """For each garbage collection, whether the program asked for it: whether it lies inside a call of gc.collect."""
     none = pl.Series([False] * gc.height, dtype=pl.Boolean)
     if every is None:
         return none
     calls = every.filter(pl.col("name") == _COLLECTING)
     if not calls.height:
         return none
-    # Nothing else of Python runs during a collection, on whatever thread it is recorded.
+    # No other Python code runs during a collection, on whatever thread it is recorded.
     threads = calls.select("pid", "tid").unique().head(1)
     return enclosing(calls, gc.select("start_ns", "dur_ns").join(threads, how="cross")).is_not_null()
 
@@ -115,42 +118,42 @@ def host_events(
     lists: pl.DataFrame | None = None,
     every: pl.DataFrame | None = None,
 ) -> Iterator[HostEvents]:
-    """One row for each kind; `calls` are those of `notable`, `busy` is when the device worked (None: not recorded).
+    """One row for each kind of event; `calls` are from `notable_calls`; `busy` is the device's work (None: unrecorded).
 
     `loop` holds `pid`, `tid` of the thread that runs the training loop, `checks` the calls of `analyze.checks`,
     `layers` those of `recurrent`, `lists` those of `made_into_tensors`. `every` are all calls of the host.
     """
     count = max(1, len(splits))
-    fetched = spans(calls.filter(named(DATA)))
+    fetched = spans(calls.filter(names_reason(DATA)))
     for reason in (*_KINDS, LOADING):
-        found = calls.filter(named(reason))
+        found = calls.filter(names_reason(reason))
         if reason in (CHECKPOINT, LOADING) and loop.height:
             # Progress bars and loggers have threads of their own, which wait all the time.
-            found = of_threads(found, loop)
-            # What a dataset reads for its samples is input.
-            found = cut(found, spans(found) - fetched)
-        yield summed(rank, reason, outermost(found), found, step, count, busy, "names of host calls")
-    converted = calls.filter(named(CONVERSION))
-    # A batch that workers or datasets make is input, whatever it is made of.
-    own = outermost(of_threads(converted, loop) if loop.height else converted)
+            found = calls_of_threads(found, loop)
+            # Files that a dataset reads for its samples count as input.
+            found = rows_inside(found, spans(found) - fetched)
+        yield sum_of_kind(rank, reason, outermost(found), found, step, count, busy, "names of host calls")
+    converted = calls.filter(names_reason(CONVERSION))
+    # A batch that workers or datasets make counts as input, whatever it is made of.
+    own = outermost(calls_of_threads(converted, loop) if loop.height else converted)
     own = own if lists is None else outermost(pl.concat([own, lists]))
-    made = cut(own, spans(own) - fetched)
-    row = summed(rank, CONVERSION, made, own, step, count, busy, "Python frames")
+    made = rows_inside(own, spans(own) - fetched)
+    row = sum_of_kind(rank, CONVERSION, made, own, step, count, busy, "Python frames")
     yield row if every is None else replace(row, recorded=recorded_in(spans(in_steps(made, step)), every, loop))
     for reason in (UNPICKLING, OPTIMIZER, REDUCING, COLLECTIVES, BUCKETS, PIECES):
-        found = calls.filter(named(reason))
-        found = outermost(of_threads(found, loop) if loop.height else found)
-        row = summed(rank, reason, found, found, step, count, busy, "names of host calls")
+        found = calls.filter(names_reason(reason))
+        found = outermost(calls_of_threads(found, loop) if loop.height else found)
+        row = sum_of_kind(rank, reason, found, found, step, count, busy, "names of host calls")
         if every is not None and reason == COLLECTIVES:
             row = replace(row, recorded=recorded_in(spans(in_steps(found, step)), every, loop))
         yield row
     if layers is not None:
-        yield summed(rank, RECURRENT, layers, layers, step, count, busy, "names of host calls")
-    yield summed(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
+        yield sum_of_kind(rank, RECURRENT, layers, layers, step, count, busy, "names of host calls")
+    yield sum_of_kind(rank, CHECKS, checks, checks, step, count, busy, "names of host calls")
     recorded, source = _collector(gc, setting)
     if recorded:
         rows = gc.with_columns(pl.when(_asked_for(gc, every)).then(pl.lit(COLLECT)).otherwise(pl.lit(GC)).alias("name"))
-        yield summed(rank, GC, rows, rows, step, count, busy, source)
+        yield sum_of_kind(rank, GC, rows, rows, step, count, busy, source)
     else:
         yield HostEvents(
             rank=rank, what=GC, steps=count, steps_hit=None, calls=None, ns=None, longest_ns=None,
@@ -159,9 +162,9 @@ def host_events(
 
 
 def recurrent(layers: pl.DataFrame, numbered: pl.DataFrame) -> pl.DataFrame:
-    """Recurrent layers of the framework, and the nodes of the backward pass of what ran in them.
+    """Calls of the framework's recurrent layers, and the backward nodes of the operators in them.
 
-    `numbered` are the operators that autograd has numbered; both with `sequence` and `forward_tid`.
+    `numbered` are the operators with an autograd number. `layers` and `numbered` have `sequence` and `forward_tid`.
     """
     forward = numbered.filter(pl.col("forward_tid").is_null())
     inside = forward.filter(enclosing(layers, forward).is_not_null())["sequence"].unique()
@@ -170,31 +173,32 @@ def recurrent(layers: pl.DataFrame, numbered: pl.DataFrame) -> pl.DataFrame:
 
 
 def made_into_tensors(calls: pl.DataFrame, host_op: pl.DataFrame, loop: pl.DataFrame) -> pl.DataFrame:
-    """Comprehensions on the loop's threads that end where a conversion begins: they made what it turns into a tensor.
+    """Comprehensions on the loop's threads that end where a conversion to a tensor begins: they made the list.
 
-    `calls` are those of `notable`, of all in `host_op`: a comprehension that calls operators computes with tensors.
+    `calls` come from `notable_calls` on `host_op`. A comprehension that calls operators computes with tensors, and does
+    not count.
     """
-    lists = of_threads(calls.filter(named(LISTS)), loop)
-    starts = of_threads(calls.filter(named(CONVERSION)), loop)["start_ns"].sort().to_numpy()
+    lists = calls_of_threads(calls.filter(names_reason(LISTS)), loop)
+    starts = calls_of_threads(calls.filter(names_reason(CONVERSION)), loop)["start_ns"].sort().to_numpy()
     if not lists.height or not len(starts):
         return lists.clear()
     ends = (lists["start_ns"] + lists["dur_ns"]).to_numpy()
     place = np.searchsorted(starts, ends)
     gap = starts[np.minimum(place, len(starts) - 1)] - ends
-    begun = of_threads(host_op.select("kind", "pid", "tid", "start_ns").filter(pl.col("kind") == "op"), loop)
+    begun = calls_of_threads(host_op.select("kind", "pid", "tid", "start_ns").filter(pl.col("kind") == "op"), loop)
     moments = begun["start_ns"].sort().to_numpy()
     inside = np.searchsorted(moments, ends) - np.searchsorted(moments, lists["start_ns"].to_numpy())
     return lists.filter(pl.Series((gap >= 0) & (gap <= _BESIDE_NS) & (inside == 0), dtype=pl.Boolean))
 
 
-def cut(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:
-    """The rows that do not lie outside of `when`."""
+def rows_inside(rows: pl.DataFrame, when: Intervals) -> pl.DataFrame:
+    """The rows that overlap `when`."""
     start = rows["start_ns"].to_numpy()
     return rows.filter(pl.Series(when.lasted(start + rows["dur_ns"].to_numpy()) > when.lasted(start)))
 
 
 def _collector(gc: pl.DataFrame, setting: pl.DataFrame) -> tuple[bool, str]:
-    """Whether collections were recorded, and by what."""
+    """Whether garbage collections were recorded, and the source of that knowledge."""
     if gc.height:
         return True, "collections in the profile"
     threshold = setting.filter(pl.col("name").str.ends_with("gc_detect_threshold"))["value"].drop_nulls()
@@ -203,7 +207,7 @@ def _collector(gc: pl.DataFrame, setting: pl.DataFrame) -> tuple[bool, str]:
     return False, "the profiler was not asked to record collections"
 
 
-def summed(
+def sum_of_kind(
     rank: int,
     what: str,
     rows: pl.DataFrame,
@@ -213,7 +217,7 @@ def summed(
     busy: Intervals | None,
     source: str,
 ) -> HostEvents:
-    """The measure of one kind: `rows` are its outermost calls, `every` all of them."""
+    """The events of one kind: `rows` are the outermost calls of the kind, `every` all of its calls."""
     rows, every = in_steps(rows, step), in_steps(every, step)
     when = spans(rows)
     longest = rows.sort("dur_ns", "start_ns", descending=[True, False]).select("start_ns", "dur_ns").head(1).rows()
@@ -243,25 +247,25 @@ def summed(
 
 
 def recorded_in(when: Intervals, calls: pl.DataFrame, loop: pl.DataFrame) -> float:
-    """The `records` of calls that begin in these times, on the loop's threads where these are known."""
+    """The `profiler_records` of calls that begin in these times, on the loop's threads if they are known."""
     if not when.total:
         return 0.0
     calls = calls.select("kind", "pid", "tid", "start_ns")
-    own = of_threads(calls, loop) if loop.height else calls
+    own = calls_of_threads(calls, loop) if loop.height else calls
     moments = own["start_ns"].to_numpy()
-    return records(own.filter(pl.Series(when.lasted(moments + 1) > when.lasted(moments), dtype=pl.Boolean)))
+    return profiler_records(own.filter(pl.Series(when.lasted(moments + 1) > when.lasted(moments), dtype=pl.Boolean)))
 
 
-def records(calls: pl.DataFrame) -> float:
-    """How many calls of operators cost a profiler as much as these calls: a frame of Python is a small part of one."""
+def profiler_records(calls: pl.DataFrame) -> float:
+    """How many operator calls cost a profiler as much as these calls: a Python frame counts as a fraction of a call."""
     frames = int((calls["kind"] == "python").sum())
     return calls.height - frames * (1 - FRAME)
 
 
 def in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
-    """The rows as far as they lie between the first step and the last; as they are where no step is marked.
+    """The part of the rows between the first step and the last; all of it if no step is marked.
 
-    A capture may end within a call, which then lasts until all is written.
+    A capture may end within a call, which then lasts until all data is written.
     """
     if not step.height:
         return rows
@@ -276,7 +280,7 @@ def in_steps(rows: pl.DataFrame, step: pl.DataFrame) -> pl.DataFrame:
 
 
 def shapes(rank: int, kernel: pl.DataFrame) -> Shapes | None:
-    """Shapes of the kernels that compute; None where none is recorded."""
+    """Shapes of the compute kernels; None if no shape is recorded."""
     rows = kernel.filter((pl.col("component") == "compute") & pl.col("input_shapes").is_not_null())
     known = kernel.filter(pl.col("op_state").is_in(["dynamic", "static"]))
     if not rows.height and not known.height:
@@ -293,8 +297,8 @@ def shapes(rank: int, kernel: pl.DataFrame) -> Shapes | None:
     )
 
 
-def contention(rank: int, counter: pl.DataFrame) -> Contention | None:
-    """Load of the host's cores, where it was sampled (`host_sys` on Ascend)."""
+def contention(rank: int, counter: pl.DataFrame) -> CoreLoad | None:
+    """The load of the host's cores; None if it was not sampled (`host_sys` on Ascend)."""
     rows = counter.filter((pl.col("source") == USAGE) & pl.col("value").is_not_null())
     if not rows.height:
         return None
@@ -302,14 +306,15 @@ def contention(rank: int, counter: pl.DataFrame) -> Contention | None:
     usage, busiest = means.mean(), means.max()
     if not isinstance(usage, float) or not isinstance(busiest, float):
         return None
-    return Contention(rank=rank, cores=len(means), usage=usage / 100, busiest=busiest / 100)
+    return CoreLoad(rank=rank, cores=len(means), usage=usage / 100, busiest=busiest / 100)
 
 
-def before(rank: int, setting: pl.DataFrame, calls: float, captured_ns: int = 0) -> Before | None:
-    """What the capture says of the steps before it; None where it says nothing.
+def steps_before_capture(rank: int, setting: pl.DataFrame, calls: float, captured_ns: int = 0) -> Before | None:
+    """The steps before the capture as the capture describes them; None if it does not.
 
-    `calls` are the `records` of a step, which took `captured_ns` (0: not known): where steps before were longer, most
-    of that by page faults that captured ones did not have, these cost at least as much as is missing.
+    `calls` are the `profiler_records` of a step, which took `captured_ns` (0: unknown). Steps before may be longer,
+    mostly by page faults that captured steps did not have. Then a page fault costs at least its share of the
+    difference.
     """
     known = told_before(setting)
     if not known.get("steps") or not known.get("step_ns"):
@@ -336,7 +341,10 @@ def before(rank: int, setting: pl.DataFrame, calls: float, captured_ns: int = 0)
 
 
 def _fault_ns(known: Mapping[str, int], captured_ns: int) -> int | None:
-    """What a page fault costs: as measured, or as steps without them tell. Large tensors lose their place in caches."""
+    """The cost of a page fault in ns: as measured, or as steps without page faults tell.
+
+    Large tensors lose their place in caches.
+    """
     told = known.get("fault_ns")
     fewer = known.get("minor_faults", 0) - known.get("captured_minor_faults", known.get("minor_faults", 0))
     shorter = known["step_ns"] - captured_ns

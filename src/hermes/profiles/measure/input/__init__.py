@@ -1,1 +1,1 @@
-"""Measures of the input pipeline."""
+"""Measures of the input pipeline: fetches, rates, queues and copies."""

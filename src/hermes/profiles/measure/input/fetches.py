@@ -1,4 +1,4 @@
-"""How batches reach the device: fetches of the loop, the queues on the way, rates against demand, copies."""
+"""Measures the input pipeline: fetches of batches, input queues, supply against demand, and copies to the device."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from hermes.knowledge.input_work import (
     WAIT_FRAME,
     WORKERS,
 )
-from hermes.model.host_measures import Contention
+from hermes.model.host_measures import CoreLoad
 from hermes.model.input_measures import Fetches, InputCopies, InputQueue, InputRates
-from hermes.model.measures import StepSplit
-from hermes.profiles.measure.host.calls import outermost, spans
+from hermes.model.step_measures import StepSplit
+from hermes.profiles.measure.host.select_host_calls import outermost, spans
 from hermes.profiles.measure.steps.breakdown import spread
 
 _FULL = 1_000
@@ -36,11 +36,11 @@ _LOWER = pl.col("name").str.to_lowercase()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRows:
-    """What one rank's capture says of its input.
+    """What one rank's capture holds about its input.
 
-    `notable` are the calls of `host_events.notable`; `inside` the calls and frames that run in the fetches, with the
-    column `frames` of their stacks; `framed` tells whether the capture has Python frames. `busy` is when the device
-    worked, None where none is recorded; `launched` and `begun` are the sorted moments of its tasks.
+    `notable` are the calls of `host_events.notable`. `inside` are the calls and frames inside the fetches, with the
+    column `frames` of their stacks. `framed` tells whether the capture has Python frames. `busy` is when the device
+    worked, None if no device work is recorded; `launched` and `begun` are the sorted moments of its tasks.
     """
 
     rank: int
@@ -54,7 +54,7 @@ class InputRows:
 
 
 def fetch_rows(notable: pl.DataFrame) -> pl.DataFrame:
-    """The calls that fetch a batch, each once: the profiler's ranges where there are some, else frames, else others."""
+    """The calls that fetch a batch, each once: the profiler's ranges if any, else frames, else other calls."""
     for chosen in (_LOWER.str.contains(RANGE), _LOWER.str.contains(NEXT_FRAME), _LOWER.str.contains("getnext")):
         rows = notable.filter(chosen)
         if rows.height:
@@ -63,7 +63,7 @@ def fetch_rows(notable: pl.DataFrame) -> pl.DataFrame:
 
 
 def fetches(rows: InputRows) -> Fetches | None:
-    """None when no call that fetches a batch is recorded."""
+    """How the training loop fetched its batches; None if no call that fetches a batch is recorded."""
     calls = fetch_rows(rows.notable)
     if not calls.height:
         return None
@@ -100,7 +100,7 @@ def fetches(rows: InputRows) -> Fetches | None:
 
 
 def _first(calls: pl.DataFrame, made: pl.DataFrame) -> int:
-    """The fetches that came first after iterators were made."""
+    """The time in ns of the first fetch after each iterator was made."""
     ordered = calls.sort("start_ns")
     ends = (made["start_ns"] + made["dur_ns"]).unique().to_numpy()
     places = {int(place) for place in ordered["start_ns"].to_numpy().searchsorted(ends)}
@@ -108,7 +108,7 @@ def _first(calls: pl.DataFrame, made: pl.DataFrame) -> int:
 
 
 def _without(calls: pl.DataFrame, ended: Intervals) -> pl.DataFrame:
-    """The calls without the time in which they end workers, which is at their ends."""
+    """The fetches without the time at their ends in which they end workers."""
     start = calls["start_ns"].to_numpy()
     lost = ended.lasted(start + calls["dur_ns"].to_numpy()) - ended.lasted(start)
     return calls.with_columns(pl.col("dur_ns") - pl.Series(lost, dtype=pl.Int64))
@@ -121,7 +121,7 @@ def _kind(calls: pl.DataFrame) -> Literal["main process", "workers", "not told"]
 
 
 def _step_at(splits: Sequence[StepSplit], moment: int) -> int | None:
-    """The step whose host's part holds a moment: a device's window begins behind it, by the time it prepares."""
+    """The step whose host part contains a moment: a device's window begins later, by the preparing time."""
     for split in splits:
         start = split.start_ns - (split.preparing_ns or 0 if split.window_kind == "device" else 0)
         if start <= moment < max(split.start_ns + split.window_ns, start + (split.host_ns or 0)):
@@ -130,7 +130,7 @@ def _step_at(splits: Sequence[StepSplit], moment: int) -> int | None:
 
 
 def _split(inside: pl.DataFrame, when: Intervals) -> tuple[int | None, int | None]:
-    """Reading and processing by the frames, or by the stacks of operators, that run in the fetches."""
+    """The time of reading and processing in fetches, by frames or by stacks of operators; None if unknown."""
     frames = inside.filter(pl.col("kind") == "python")
     texts = frames.with_columns(_LOWER.alias("text")) if frames.height else inside.filter(
         pl.col("frames").is_not_null()
@@ -139,7 +139,7 @@ def _split(inside: pl.DataFrame, when: Intervals) -> tuple[int | None, int | Non
         return None, None
     reading = spans(texts.filter(pl.col("text").str.contains(READING))) & when
     processing = (spans(texts.filter(pl.col("text").str.contains(PROCESSING))) & when) - reading
-    # An operator reads nothing: its stack tells what processes, and nothing of the rest.
+    # An operator reads nothing: its stack tells processing time, and nothing about the rest.
     return (reading.total if frames.height else None), processing.total
 
 
@@ -164,9 +164,9 @@ def copies_in(rank: int, kernel: pl.DataFrame, device: Intervals) -> InputCopies
 
 
 def rates(
-    found: Fetches | None, splits: Sequence[StepSplit], copies: InputCopies | None, cores: Contention | None
+    found: Fetches | None, splits: Sequence[StepSplit], copies: InputCopies | None, cores: CoreLoad | None
 ) -> InputRates | None:
-    """None where no fetch was seen."""
+    """The rate of each input stage against the loop's demand; None if no fetch was seen."""
     if found is None:
         return None
     lengths = [split.host_ns for split in splits if split.host_ns]
@@ -180,7 +180,7 @@ def rates(
     if found.kind == "main process" and mean_ns > 0:
         supply = 1e9 / mean_ns
     elif found.kind == "workers" and found.long == found.fetches and step_ns:
-        # It waited for each: batches came just as fast as it took them.
+        # The loop waited for each batch: batches came just as fast as the loop took them.
         supply = per_step / step_ns * 1e9
     fetching = 1e9 * found.fetches / copies.time_ns if copies and copies.time_ns else None
     needed = math.ceil(demand * mean_ns / 1e9) if demand is not None and found.kind == "main process" else None
@@ -196,7 +196,7 @@ def rates(
 
 
 def queues(rows: InputRows, found: Fetches | None, input_queue: pl.DataFrame) -> Iterator[InputQueue]:
-    """The three queues, as far as the capture tells of them."""
+    """The queues of input operations, host and device, as far as the capture records them."""
     yield from _pipeline(rows.rank, input_queue)
     if found is not None and found.kind == "workers":
         yield InputQueue(
@@ -218,7 +218,7 @@ def queues(rows: InputRows, found: Fetches | None, input_queue: pl.DataFrame) ->
 
 
 def _pipeline(rank: int, input_queue: pl.DataFrame) -> Iterator[InputQueue]:
-    """MindSpore's operations by their output queues; the one nearest to the loop is the host's queue."""
+    """MindSpore's operations by their output queues; the queue nearest to the loop is the host's queue."""
     known = input_queue.filter(pl.col("queue_size").is_not_null() | pl.col("queue_usage").is_not_null()).sort("op_id")
     nearest = known["op_id"].min() if known.height else None
     for row in known.iter_rows(named=True):

@@ -1,1 +1,1 @@
-"""Where each nanosecond of the steps of one rank went: leaves that do not overlap, and add up. See docs/tree.md."""
+"""The time tree of one rank: each nanosecond of its steps is in exactly one leaf. See docs/tree.md."""

@@ -1,4 +1,4 @@
-"""The tasks of a rank's device by start: what each is, when it ran, and which call launched it."""
+"""The device tasks of a rank by start: kind, duration, and the call that launched each task."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import Ints
-from hermes.knowledge.vendors import SHOWN_AS_OPERATIONS
+from hermes.knowledge.vendor_traits import SHOWN_AS_OPERATIONS
 from hermes.model.tables import RUNTIME_KINDS
-from hermes.profiles.measure.leaves.calls import NONE, Calls
+from hermes.profiles.measure.leaves.call_trees import CallTrees
+from hermes.profiles.measure.leaves.nesting import NONE, Ints
 
 PARTS = ("compute", "comm", "copy")
-"""In the order in which they count where several run at once."""
+"""Parts of a task's time in the order in which they count if several run at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """Tasks by start. `part` is a place in `PARTS`; `kernel` and `comm` are places in those tables, or -1.
+    """Device tasks by start. `part` is an index into `PARTS`; `kernel` and `comm` are indices into those tables, or -1.
 
-    Of each the call that launched it: `thread` (-1: not recorded), `call_ns` and `called_ns` (its start and end, on the
-    clock of the rank) and `launch` (the call's correlation, equal in tasks of one launch; -1 without). `issue` is the
-    moment of the operator's thread at which the work was issued, on the axis of the calls, or -1. A task ends where the
-    next one on its stream begins.
+    Fields of the launching call: `thread` (-1: not recorded), and its start and end `call_ns` and `called_ns` on the
+    rank's clock. `launch` is the call's correlation, equal in tasks of one launch; -1 without one. `issue` is the
+    moment on the operator's thread at which the work was issued, on the axis of the calls, or -1. A task ends where the
+    next task on its stream begins.
     """
 
     start: Ints
@@ -42,7 +42,7 @@ class Tasks:
         return len(self.start)
 
 
-def tasks_of(kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, calls: Calls) -> Tasks:
+def tasks_of(kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, calls: CallTrees) -> Tasks:
     """The tasks of a rank.
 
     Args:
@@ -88,7 +88,7 @@ def _ints(values: pl.Series) -> Ints:
 
 
 def _cut(rows: pl.DataFrame, start: Ints, end: Ints) -> Ints:
-    """Ends: a stream is in order, so no task on it outlasts the start of the next one."""
+    """The ends of tasks: a stream is in order, so no task on it outlasts the start of the next task."""
     following = pl.col("start_ns").shift(-1).over("device_id", "stream")
     latest = rows.select(
         pl.when(pl.col("stream").is_not_null() & (pl.col("kernel") != NONE)).then(following).alias("next")
@@ -96,15 +96,14 @@ def _cut(rows: pl.DataFrame, start: Ints, end: Ints) -> Ints:
     return np.asarray(np.maximum(np.minimum(end, latest.to_numpy()), start), dtype=np.int64)
 
 
-def _launched(rows: pl.DataFrame, flow: pl.DataFrame, calls: Calls) -> pl.DataFrame:
-    """The rows with `thread`, `call_ns`, `called_ns`: of the call with their correlation, else of the arrow to them."""
-    own = calls.rows.with_columns(pl.Series("thread", calls.thread)).filter(
-        pl.col("correlation").is_not_null() & pl.col("kind").is_in(RUNTIME_KINDS)
-    )
-    own = own.select(
-        "correlation", "thread", pl.col("start_ns").alias("call_ns"),
+def _launched(rows: pl.DataFrame, flow: pl.DataFrame, calls: CallTrees) -> pl.DataFrame:
+    """The rows with `thread`, `call_ns`, `called_ns` of the call with their correlation, else of the arrow to them."""
+    at = np.flatnonzero(calls.of_kind(*RUNTIME_KINDS))
+    own = calls.recorded("correlation", "start_ns", "dur_ns", which=at).select(
+        "correlation", pl.Series("thread", calls.thread[at]), pl.col("start_ns").alias("call_ns"),
         (pl.col("start_ns") + pl.col("dur_ns")).alias("called_ns"),
-    ).sort("called_ns").unique("correlation", keep="first", maintain_order=True)  # fmt: skip
+    )  # fmt: skip
+    own = own.drop_nulls("correlation").sort("called_ns").unique("correlation", keep="first", maintain_order=True)
     rows = rows.join(own, on="correlation", how="left", maintain_order="left")
     arrows = _arrows(flow.filter(pl.col("kind") == "launch"), calls)
     rows = rows.join(
@@ -117,8 +116,8 @@ def _launched(rows: pl.DataFrame, flow: pl.DataFrame, calls: Calls) -> pl.DataFr
     ).drop("from_thread", "src_ns")
 
 
-def _arrows(flow: pl.DataFrame, calls: Calls) -> pl.DataFrame:
-    """`dst_ns, dst_tid, from_thread, src_ns`; Ascend gives each layer a process, and threads keep theirs."""
+def _arrows(flow: pl.DataFrame, calls: CallTrees) -> pl.DataFrame:
+    """Arrows as `dst_ns, dst_tid, from_thread, src_ns`; Ascend numbers each layer as a process, threads stay."""
     threads = pl.DataFrame(
         [(tid, place) for place, (_, tid) in enumerate(calls.axis.threads) if tid is not None],
         schema={"src_tid": pl.Int64, "from_thread": pl.Int64}, orient="row",
@@ -128,8 +127,8 @@ def _arrows(flow: pl.DataFrame, calls: Calls) -> pl.DataFrame:
     return found.unique(["dst_ns", "dst_tid"], keep="last", maintain_order=True)
 
 
-def _issued(rows: pl.DataFrame, flow: pl.DataFrame, calls: Calls) -> Ints:
-    """Where on the axis the work was issued: at the start of the operator's arrow, else at the launch."""
+def _issued(rows: pl.DataFrame, flow: pl.DataFrame, calls: CallTrees) -> Ints:
+    """The place on the axis at which each task was issued: the start of the operator's arrow, else the launch."""
     arrows = _arrows(flow.filter(pl.col("kind") == "operator"), calls)
     keys = {"left_on": ["start_ns", "stream"], "right_on": ["dst_ns", "dst_tid"]}
     found = rows.select("start_ns", "stream", "thread", "call_ns").join(

@@ -1,1 +1,1 @@
-"""Measures of memory."""
+"""Measures of memory: peaks, growth, holders, headroom and failed requests."""

@@ -1,4 +1,4 @@
-"""The samples of memory of a rank that are worth looking at."""
+"""Selects the memory curves of a rank that are worth showing: components that hold memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KEY = ["component", "device_id"]
 
 
 def curves_of(rank: RankTables) -> pl.DataFrame:
-    """The samples of the components that hold something, by time; of some eighty of an Ascend capture a handful do."""
+    """The memory samples of components that hold memory, by time; few of an Ascend capture's eighty components do."""
     rows = rank.data.table("memory", *_CURVE)
     most = rows.group_by(_KEY).agg(pl.col("allocated_bytes", "reserved_bytes").max())
     holding = most.filter((pl.col("allocated_bytes") != 0) | (pl.col("reserved_bytes") > 0)).select(_KEY)

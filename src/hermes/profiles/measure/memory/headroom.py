@@ -1,4 +1,4 @@
-"""How much memory a device has left in each step: its capacity less what was taken from it at the fullest moment."""
+"""Measures the memory headroom of a device in each step: its capacity less the highest use."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from hermes.base.units import whole
+from hermes.base.units import whole_number
 from hermes.knowledge.device_memory import SAME_CORES, memory_bytes
 from hermes.model.declare import field, measure
 from hermes.model.tables.device_settings import DEVICE_MEMORY
-from hermes.profiles.measure.compute.of_rank import compute_of
-from hermes.profiles.measure.compute.signatures import own_chip
+from hermes.profiles.measure.compute.compute_of_rank import compute_of
+from hermes.profiles.measure.compute.operator_signatures import own_chip
 from hermes.profiles.measure.memory.curves import curves_of
 from hermes.profiles.measure.registry import RankTables, per_rank
 
@@ -34,7 +34,7 @@ _HOST = "cpu"
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """One step of one rank, or its whole capture where no steps are marked, at the moment at which most was taken."""
+    """The memory headroom of one step of one rank at its peak use, or of the whole capture without step marks."""
 
     rank: int = field("global rank", "Rank", "卡")
     device_id: int | None = field("device", "Device", "设备")
@@ -46,22 +46,22 @@ class Headroom:
     share: float = field("of the capacity that is left", "Left, of all", "剩余占比")
 
 
-@per_rank(Headroom)
+@per_rank(Headroom, beside=("memory", "counter", "pmu"))
 def headroom_of(rank: RankTables) -> tuple[Headroom, ...]:
-    """The headroom of a rank by step; none without a curve of its memory, or a known capacity."""
+    """The headroom of a rank by step; empty without a memory curve or a known capacity."""
     memory = rank.once(curves_of)
     if not memory.height:
         return ()
     setting = rank.table("setting")
     recorded = setting.filter(pl.col("name") == DEVICE_MEMORY)["value"].drop_nulls().to_list()
-    if recorded and (bytes_there := whole(recorded[0])) is not None:
+    if recorded and (bytes_there := whole_number(recorded[0])) is not None:
         return tuple(headroom(rank.rank, memory, rank.table("step"), bytes_there, "capture"))
     capacity = memory_bytes(rank.about["chip"]) or _by_counters(rank)
     return tuple(headroom(rank.rank, memory, rank.table("step"), capacity, "chip")) if capacity else ()
 
 
 def _by_counters(rank: RankTables) -> int | None:
-    """The memory of the chip that counters tell, where the capture names none."""
+    """The memory in bytes of the chip that counters tell, if the capture names no chip."""
     compute = rank.once(compute_of)
     chip = own_chip(compute) if compute is not None and compute.chip is None else None
     return memory_bytes(chip.name) if chip is not None and chip.name not in SAME_CORES else None
@@ -70,9 +70,9 @@ def _by_counters(rank: RankTables) -> int | None:
 def headroom(
     rank: int, memory: pl.DataFrame, step: pl.DataFrame, capacity: int, told: Literal["capture", "chip"]
 ) -> Iterator[Headroom]:
-    """One row for each step, by step; none where more was taken than there is, so that one of both is wrong.
+    """One row per step, in order; empty if the use exceeds the capacity, since one of the two is wrong.
 
-    Of several components the one that took most counts: `APP` is the whole process, and holds the allocators.
+    Of several components the one with most memory counts: `APP` is the whole process, and includes the allocators.
     """
     taken = memory.filter((pl.col("component") != _HOST) & (pl.col("reserved_bytes") > 0)).sort("ts_ns")
     if not taken.height or taken["device_id"].n_unique() > 1 or taken["reserved_bytes"].max() > capacity:  # type: ignore[operator]
@@ -97,7 +97,7 @@ def _most(
     when: np.ndarray[tuple[int], np.dtype[np.int64]], size: np.ndarray[tuple[int], np.dtype[np.int64]],
     start: int, end: int,
 ) -> int:  # fmt: skip
-    """The most in a stretch of time: what was held when it began, or a sample within; 0 where nothing was known yet."""
+    """The most bytes in a stretch of time: held at its begin, or a sample within it; 0 if nothing was known yet."""
     before = max(int(np.searchsorted(when, start, side="right")) - 1, 0)
     after = int(np.searchsorted(when, end, side="left"))
     return int(size[before:after].max()) if after > before else 0

@@ -1,1 +1,1 @@
-"""The event graph of a step and the critical path through it."""
+"""The event graph of a step, and the critical path through it."""

@@ -1,4 +1,4 @@
-"""Collects nodes and edges, and works out the lags with which they give the measured times back."""
+"""Builds an event graph: collects nodes and edges, and solves for the lags that give the measured times."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from hermes.base.intervals import Ints
 from hermes.profiles.measure.path.event_graph import DEVICE, NEVER, ORDER, EventGraph
 from hermes.profiles.measure.path.graph import LONGEST_SWITCH_NS
-from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.previous_tasks import NONE
 
 APART_NS = 100_000
-"""What is left between the clocks of ranks once they are aligned: half of a round trip over a network, at most."""
+"""The most ns by which aligned clocks of ranks still differ: half of a round trip over a network."""
 
 
 class Builder:
-    """Collects nodes and what each waits for, and works out the lags that make the measured times come out."""
+    """Collects nodes and what each node waits for, and computes the lags that give the measured times."""
 
     def __init__(self) -> None:
         self.start: list[int] = []
@@ -31,7 +31,7 @@ class Builder:
         self._pulled: dict[int, int] = {}
 
     def node(self, rank: int, start: int, dur: int, *, task: int = NONE, thread: int = NONE) -> int:
-        """A further node; returns its number here."""
+        """Add a node; returns its number in the builder."""
         for column, value in (
             (self.start, start), (self.dur, dur), (self.task, task), (self.thread, thread), (self.rank, rank)
         ):  # fmt: skip
@@ -39,13 +39,13 @@ class Builder:
         return len(self.start) - 1
 
     def finish(self, node: int) -> int:
-        """When a node finishes."""
+        """The moment in ns at which a node finishes."""
         return self.start[node] + self.dur[node]
 
     def edge(self, pred: int, node: int, kind: int, lag: int = 0, *, peer: int | None = None) -> None:
-        """`node` starts `lag` after `pred` at the earliest; dropped where the measured times say otherwise.
+        """Let `node` start at least `lag` after `pred`; the edge is dropped if the measured times contradict it.
 
-        `peer` is the rank that was waited for, if it was not collected.
+        `peer` is the awaited rank, if it was not collected.
         """
         lag = min(lag, self.start[node] - self.finish(pred)) if peer is not None else lag
         if node in self._pulled:
@@ -56,22 +56,22 @@ class Builder:
                 self._held_by[node] = peer
 
     def pull(self, node: int, until_ns: int) -> None:
-        """Let a node be no later than a moment, as far as clocks may be apart; what it waits for stays its cause."""
+        """Move a node to an earlier moment, as far as clocks may differ; the nodes it waits for stay its cause."""
         late = self.start[node] - until_ns
         if 0 < late <= APART_NS:
             self.start[node] = until_ns
             self._pulled[node] = late
 
     def hold(self, node: int, until_ns: int, rank: int | None = None) -> None:
-        """`node` starts no earlier than a moment that nothing here moves; `rank` is who was waited for."""
+        """Let `node` start no earlier than a moment that nothing in the graph moves; `rank` is the awaited rank."""
         self._release[node] = max(self._release.get(node, NEVER), min(until_ns, self.start[node]))
         if rank is not None:
             self._held_by[node] = rank
 
     def events(self, sinks: Mapping[int, int], ends: Mapping[int, int], origins: Mapping[int, int]) -> EventGraph:
-        """The nodes by time, and the edges by node."""
+        """The event graph: its nodes by time, and its edges by node."""
         start, dur = np.array(self.start, dtype=np.int64), np.array(self.dur, dtype=np.int64)
-        # Among equals in the order of their making, which is that of what waits for what.
+        # Equal nodes keep the order in which they were added: a node is added after the nodes it waits for.
         order = np.lexsort((np.arange(len(start)), start + dur, start))
         place = np.empty(len(order), dtype=np.int64)
         place[order] = np.arange(len(order))
@@ -102,9 +102,9 @@ class Builder:
 
 
 def _in_order(edges: NDArray[np.int64], start: Ints, dur: Ints) -> NDArray[np.int64]:
-    """The edges, by node, whose first end stands before the other.
+    """The edges by node, keeping edges whose predecessor stands before the node.
 
-    A node that was pulled to before what it waits for, on a clock that is off, waits for what that one waits for.
+    A node that was moved before its predecessor, because a clock is off, waits for that predecessor's predecessors.
     """
     late = edges[:, 1] >= edges[:, 0]
     kept, left = edges[~late], edges[late].tolist()
@@ -123,7 +123,7 @@ def _in_order(edges: NDArray[np.int64], start: Ints, dur: Ints) -> NDArray[np.in
 
 
 def _usual_switch(rest: Ints, of: Ints, device: NDArray[np.bool_]) -> int:
-    """What a device needs between two tasks that nothing else holds apart, as it mostly does here."""
+    """The ns that a device usually needs between two tasks that nothing else separates, by the median here."""
     own = rest[of[device]]
     return min(int(np.median(own)), LONGEST_SWITCH_NS) if len(own) else LONGEST_SWITCH_NS
 
@@ -131,14 +131,13 @@ def _usual_switch(rest: Ints, of: Ints, device: NDArray[np.bool_]) -> int:
 def _residual(start: Ints, dur: Ints, edges: NDArray[np.int64], release: Ints) -> tuple[Ints, Ints]:
     """Lags and releases that give the measured starts.
 
-    What is left between the last arrival and the start is lag on every edge, as far as it has room: a launch or a
-    switch takes its time whichever of them was last. But a device that has been done for long is not what a late launch
-    waits for.
+    The gap between the last arrival and the start becomes lag on every edge with enough slack. A launch or a switch
+    takes its time whichever edge was last. But a late launch does not wait for a device that has been done for long.
     """
     node, pred, lag, kind = edges.T
     ready = start[pred] + dur[pred] + lag
     last = release.copy()
-    # The order of tasks is no reason for a start: what it leaves open stays with what was waited for.
+    # The order of tasks is no reason for a start: the time it leaves open stays with the other edges.
     told = kind != ORDER
     np.maximum.at(last, node[told], ready[told])
     alone = last == NEVER

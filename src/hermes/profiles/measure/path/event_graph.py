@@ -1,8 +1,8 @@
-"""The dependency graph of a window as equations of time: each node starts when the last before it allows.
+"""The event graph of a window: nodes with durations, and edges with lags; a node starts after its last predecessor.
 
-A node is a device task, the arrival at a collective, the meeting of its ranks, or a moment of a host thread: a launch,
-a hand-over, or the end of a wait. The equations give back the measured times exactly: what an edge does not explain is
-its lag. Backwards they give slack; forwards, with something changed, a replay.
+A node is a device task, the arrival at a collective, the meeting of its ranks, or a moment of a host thread. Such
+moments are launches, hand-overs and the ends of waits. The equations give back the measured times exactly: what an edge
+does not explain is its lag. Backwards they give slack; forwards, with something changed, a replay.
 """
 
 from __future__ import annotations
@@ -15,28 +15,31 @@ import numpy as np
 from hermes.base.intervals import Ints
 
 FREE = np.iinfo(np.int64).max
-"""Slack of what the end of the window does not depend on."""
+"""Slack of a node without influence on the end of the window."""
 
 
 WORK = ("compute", "comm", "copy")
-"""Components of device tasks that are work, and no waiting or event."""
+"""Components of device tasks that are work, not waits or events."""
 DEVICE, WORKED, WAITED, LAUNCHED, MET, OUTSIDE, ORDER = range(7)
-"""Kinds of edges: task after task, host work, end of a wait, launch, meeting of ranks, work of a rank not collected,
-and the order in which a device did its tasks, whatever made it so."""
+"""Kinds of edges: task after task, host work, end of a wait, launch, meeting of ranks, work of an uncollected rank, and
+order.
+
+An edge of kind `ORDER` is the order in which a device ran two tasks, without a known cause.
+"""
 NEVER = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventGraph:
-    """Nodes by time, of one rank or of several on one clock.
+    """The event graph of one rank, or of several on one clock: nodes by time.
 
     A node starts at `max(release, finish of each predecessor + lag)` and lasts `dur`. The edges into node `n` are
     `first[n]` to `first[n + 1]` of `pred`, `lag` and `kind`; each predecessor stands before its node. `release` is a
-    moment that nothing inside moves. `held_by` holds, for the nodes that waited for a rank that was not collected,
-    which one: by their release, or by an edge of kind `OUTSIDE` from the collective before. `task` is the device task
-    of a node or -1, `thread` its host thread or -1, `rank` whose it is. `sinks` holds by rank the node whose finish
-    ends its window, `ends` the window's end; `origins`, where the step before is part of the events, the node whose
-    finish ends that one: then the step is what lies between the two.
+    moment that nothing inside the graph moves. `held_by` holds, for nodes that waited for a rank that was not
+    collected, that rank: by their release, or by an edge of kind `OUTSIDE` from the collective before. `task` is the
+    device task of a node or -1, `thread` its host thread or -1, `rank` its rank. `sinks` holds, by rank, the node whose
+    finish ends the window, `ends` the window's end. `origins` is the node whose finish ends the step before, if the
+    graph holds that step: then the step lies between the two.
     """
 
     start: Ints
@@ -56,7 +59,7 @@ class EventGraph:
 
     @property
     def finish(self) -> Ints:
-        """When each node finishes."""
+        """The moment in ns at which each node finishes."""
         return self.start + self.dur
 
     @property
@@ -68,7 +71,7 @@ class EventGraph:
 def starts(
     events: EventGraph, *, dur: Ints | None = None, lag: Ints | None = None, release: Ints | None = None
 ) -> Ints:
-    """When each node starts with other durations, lags or releases; with none given, as measured."""
+    """The start of each node in ns with other durations, lags or releases; with none given, as measured."""
     found = (events.release if release is None else release).tolist()
     lasts = (events.dur if dur is None else dur).tolist()
     lags = (events.lag if lag is None else lag).tolist()

@@ -1,4 +1,4 @@
-"""Calls of host threads merged by their way down: what called what, and how long that took together."""
+"""Builds flame graphs: calls of host threads, merged by their call path, with their total time."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import polars as pl
 
 from hermes.base.intervals import Ints
 from hermes.model.tables import RUNTIME_KINDS
-from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.previous_tasks import NONE
 
 _MOST_DEPTH = 96
 _LEAST_SHARE = 0.0005
 _ROUNDING_NS = 1_000
-"""A call may end so much after its caller: times are rounded."""
+"""The most ns by which a call may end after its caller, since times are rounded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """Calls of one name below the same callers, as far as they lie in the window: how many and how long.
+    """Calls of one name below the same callers, as far as they lie in the window: their number and total time.
 
-    `parent` is the place of the caller among all frames, -1 for a thread, which is a root; a caller stands before what
-    it calls. `longest_ns` is where the longest call starts; None for threads and for frames of a recorded stack, which
-    are known by what they called alone.
+    `parent` is the index of the caller among all frames, -1 for a thread, which is a root; a caller stands before its
+    callees. `longest_ns` is the start of the longest call; None for threads and for frames of a recorded stack, which
+    are known only by the calls they made.
     """
 
     name: str
@@ -38,12 +38,12 @@ class Frame:
 def flame(
     host_op: pl.DataFrame, stacks: Mapping[int, str], window: tuple[int, int], *, most: int = 1_500
 ) -> tuple[Frame, ...]:
-    """Frames of all threads in `[start, end)`, callers first and of one caller the longest first.
+    """Frames of all threads in `[start, end)`, callers first, and callees of one caller longest first.
 
-    `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, depth` and `stack_id`; the runtime's calls, whose depths
-    are counted by themselves, are left out. `stacks` holds the frames of a stack, innermost first, one a line: they
-    stand above the outermost calls that have one. Frames below a two-thousandth of their thread, and those beyond
-    `most`, are left out. O(n log n).
+    `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, depth` and `stack_id`. Runtime calls are left out: their
+    depths are counted separately. `stacks` holds the frames of a stack, innermost first, one per line: they stand above
+    the outermost calls that have a stack. Frames below a two-thousandth of their thread, and frames beyond `most`, are
+    left out. O(n log n).
     """
     start, end = pl.col("start_ns"), pl.col("start_ns") + pl.col("dur_ns")
     inside = ~pl.col("kind").is_in(RUNTIME_KINDS) & (start < window[1]) & (end > window[0])
@@ -64,7 +64,7 @@ def flame(
 
 @dataclass(slots=True)
 class _Nodes:
-    """Frames in the making: a caller stands before what it calls."""
+    """Frames of a flame graph while it is built: a caller stands before its callees."""
 
     name: list[str] = field(default_factory=list)
     kind: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class _Nodes:
     longest: list[int | None] = field(default_factory=list)
 
     def add(self, name: str, kind: str, parent: int, calls: int = 0, total: int = 0, at: int | None = None) -> int:
-        """One more; returns its place."""
+        """Add a frame; returns its index."""
         self.name.append(name)
         self.kind.append(kind)
         self.parent.append(parent)
@@ -108,7 +108,7 @@ def _grow(nodes: _Nodes, rows: pl.DataFrame, stacks: Mapping[int, str]) -> None:
             parent[outermost] = _roots(nodes, rows[mine[outermost]], stacks)
         node[mine] = _merge(nodes, rows, mine, parent, called[mine], own[mine], start[mine])
         above = mine
-    # Threads and frames of stacks took as long as what they called.
+    # Threads and frames of stacks took as long as their callees.
     for at in range(len(nodes.name) - 1, -1, -1):
         above_it = nodes.parent[at]
         if above_it >= 0 and nodes.longest[above_it] is None:
@@ -116,7 +116,7 @@ def _grow(nodes: _Nodes, rows: pl.DataFrame, stacks: Mapping[int, str]) -> None:
 
 
 def _outlived(caller: Ints, mine: Ints, end: Ints) -> None:
-    """A range that was opened inside a call, and stays open after it, belongs to the one around both."""
+    """Move a range that outlives the call in which it was opened to the caller around both."""
     for _ in range(_MOST_DEPTH):
         above = caller[mine]
         short = (above != NONE) & (end[above] + _ROUNDING_NS < end[mine])
@@ -126,7 +126,7 @@ def _outlived(caller: Ints, mine: Ints, end: Ints) -> None:
 
 
 def _roots(nodes: _Nodes, rows: pl.DataFrame, stacks: Mapping[int, str]) -> Ints:
-    """For each outermost call its thread, or the innermost frame of its stack below that."""
+    """For each outermost call its thread, or the innermost frame of its stack below that thread."""
     made: dict[tuple[int, str], int] = {}
     leaf: dict[tuple[object, object, object], int] = {}
 
@@ -149,7 +149,7 @@ def _roots(nodes: _Nodes, rows: pl.DataFrame, stacks: Mapping[int, str]) -> Ints
 
 
 def _merge(nodes: _Nodes, rows: pl.DataFrame, mine: Ints, parent: Ints, called: Ints, own: Ints, start: Ints) -> Ints:
-    """A node for each name below each caller; returns that of each row."""
+    """Add a node for each name below each caller; returns the node of each row."""
     order = np.lexsort((own, called, parent))
     fresh = np.append(True, (np.diff(parent[order]) != 0) | (np.diff(called[order]) != 0))
     place = np.cumsum(fresh) - 1
@@ -169,14 +169,14 @@ def _merge(nodes: _Nodes, rows: pl.DataFrame, mine: Ints, parent: Ints, called: 
 
 
 def _shown(nodes: _Nodes, most: int) -> tuple[Frame, ...]:
-    """The frames that are worth it, callers first: each thread's from the longest on, level by level."""
+    """The frames worth showing, callers first: each thread's longest frames first, level by level."""
     whole: list[int] = []
     total: list[int] = []
     for at, parent in enumerate(nodes.parent):
-        # Rounded times can make a call longer than what called it.
+        # Rounded times can make a call longer than its caller.
         total.append(nodes.total[at] if parent < 0 else min(nodes.total[at], total[parent]))
         whole.append(total[at] if parent < 0 else whole[parent])
-    # Of equals the caller was made first: it is there before what it calls.
+    # Among equal frames the caller was made first: it stands before its callees.
     ranked = sorted(range(len(total)), key=lambda at: (-total[at], at))[:most]
     place: dict[int, int] = {}
     found: list[Frame] = []

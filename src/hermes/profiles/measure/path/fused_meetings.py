@@ -1,4 +1,4 @@
-"""Which ranks meet in which call of a fused kernel: one that computes and communicates is a collective, too."""
+"""Matches calls of fused kernels between ranks: such a kernel also communicates, and is a collective."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from hermes.knowledge.fused import fused_kind
+from hermes.knowledge.fused_kernels import fused_kind
 from hermes.profiles.measure.path.event_builder import APART_NS
 
 Members = Mapping[str, Mapping[int, tuple[int, ...]]]
-"""By dimension (`tp`, `ep`) the members of the group of each rank."""
+"""The members of each rank's group, by dimension (`tp`, `ep`)."""
 
 
 def fused_meetings(
     kernels: Mapping[int, pl.DataFrame], groups: Members, offsets: Mapping[int, int]
 ) -> list[dict[int, int]]:
-    """The calls that several ranks share, by rank the `kernel_id`: the same of a step, in order.
+    """The calls of fused kernels that several ranks share, as `kernel_id` by rank: the same call of a step, in order.
 
-    Members are as recorded, else all ranks that call it as often. Nobody leaves such a kernel before the last has come:
-    calls that lie otherwise, on the common clock that `offsets` lead to, are none of one meeting.
+    Members are as recorded, else all ranks with equally many calls. No rank leaves such a kernel before the last rank
+    has come: calls that contradict this, on the common clock given by `offsets`, are no meeting.
     """
     calls: dict[tuple[object, ...], dict[int, list[tuple[int, int, int]]]] = {}
     for rank, kernel in kernels.items():
@@ -36,7 +36,7 @@ def fused_meetings(
 
 
 def _calls(kernel: pl.DataFrame, offset_ns: int) -> Iterator[tuple[str, int | None, list[tuple[int, int, int]]]]:
-    """By operator and step the calls in order: `kernel_id`, start and end on the common clock."""
+    """The calls in order, by operator and step: `kernel_id`, start and end on the common clock."""
     names = [name for name in kernel["type"].drop_nulls().unique().to_list() if fused_kind(name) is not None]
     start = pl.col("start_ns") + offset_ns
     rows = kernel.filter(pl.col("type").is_in(names) & (pl.col("component") == "compute")).sort("start_ns")

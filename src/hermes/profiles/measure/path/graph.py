@@ -1,12 +1,12 @@
-"""The dependency graph of one rank: what each device task and each stretch of host work had to wait for.
+"""The dependency graph of one rank: what each device task and each stretch of host work waited for.
 
 A task waits for the task before it on its stream, for its launch, and for tasks of other streams (an event). A host
-thread waits for the device in a blocking call, for the thread that handed it work, and for the thread that it handed
-work to. Of all that something waits for, the last to arrive is what it *binds* to.
+thread waits for the device in a blocking call. It also waits for the threads from which it gets work and to which it
+gives work. Of all that a task or thread waits for, the last to arrive is what it *binds* to.
 
-Explicit links are used where a trace has them: correlations of launches, queues between host threads, event waits that
-stand on a stream (Ascend) or name the record that they wait for (`cuda_sync` of Kineto). What no trace says is inferred
-from times: a task that starts later than its stream and its launch allow was held by the task of another stream that
+Explicit links of the trace come first: correlations of launches, queues between host threads, and event waits. Event
+waits stand on a stream (Ascend), or name the record that ends them (`cuda_sync` of Kineto). Other links are inferred
+from times. If a task starts later than its stream and its launch allow, it waited for the task of another stream that
 ended last before it.
 """
 
@@ -17,35 +17,36 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import Intervals, Ints, flat
-from hermes.knowledge.blocking import FROM_PAGEABLE, is_blocking
-from hermes.knowledge.vendors import SHOWN_AS_OPERATIONS, traits
+from hermes.base.intervals import Intervals, Ints, union_of_intervals
+from hermes.knowledge.blocking_calls import FROM_PAGEABLE, is_blocking
+from hermes.knowledge.vendor_traits import SHOWN_AS_OPERATIONS, traits
 from hermes.model.tables import RUNTIME_KINDS
-from hermes.profiles.measure.path.lanes import NONE, before_on, last_ended
+from hermes.profiles.measure.path.host_waits import calls_ended_by_task, found_done, jump_frame
+from hermes.profiles.measure.path.previous_tasks import NONE, before_on, last_ended
 from hermes.profiles.measure.path.tasks import Tasks
-from hermes.profiles.measure.path.waits import found_done, held, jump_frame
 
-# A thread that pauses less than this did not wait for another: so long take the hand-offs inside PyTorch and Python.
+# The shortest pause in ns in which a thread can have waited for another thread: hand-offs inside PyTorch and Python
+# take up to this time.
 _PAUSE_NS = 20_000
 _MOST_FILLING = 256
-"""Threads that may have filled a pause of another: no program computes in more at a time."""
+"""The most threads that may have filled a pause of another thread: no program computes in more at a time."""
 _NO_TIMES = np.array([], dtype=np.int64)
 _STREAM = "stream "
 _ACTIVE = ("op", "enqueue", "dequeue", *RUNTIME_KINDS)
-# Gaps that a device needs between tasks; a task that starts later was held by something.
+# The gap in ns that a device needs between tasks; a task that starts later was delayed by something.
 SLACK_NS = 1_000
-# So long a launch may be under way; what keeps a task longer is no launch.
+# The longest time in ns that a launch may be under way; a longer delay of a task is no launch.
 UNDER_WAY_NS = 1_000_000
 LONGEST_SWITCH_NS = 30_000
-"""Between two tasks a device needs some microseconds; HTA 0.5 takes 30 us as the limit of a "kernel wait"."""
+"""The most ns that a device needs between two tasks; HTA 0.5 takes 30 us as the limit of a "kernel wait"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jumps:
-    """Moments of one host thread at which it went on because something else had come to an end, by time.
+class HostJumps:
+    """Moments of one host thread at which it went on because something else had ended, by time.
 
-    `task` is a device task or -1; else `thread` is the thread that was waited for. `since_ns` is the moment at which
-    that came to its end, at or before `at_ns`; `idle_ns` the one at which this thread began to wait.
+    `task` is a device task or -1; else `thread` is the awaited thread. `since_ns` is the moment at which the awaited
+    work ended, at or before `at_ns`; `idle_ns` the moment at which this thread began to wait.
     """
 
     at_ns: Ints
@@ -57,25 +58,27 @@ class Jumps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """All that a walk needs. `threads` holds `(pid, tid)`; `main` is the thread of the step marks, or -1.
+    """The data of a walk back along the critical path.
 
-    `events` are the pairs of tasks that an event ties, as the trace says: the last before its record, and the first
-    behind the wait for it. `marked_ns` are the moments, by time, at which a collective was launched whose events show
-    as no tasks: PyTorch records one on the stream that computes before each (`syncStream` of ProcessGroupNCCL).
-    `found_done` are, by thread as `jumps`, the ends of calls that wait for the device and did not have to.
+    `threads` holds `(pid, tid)`; `main` is the thread of the step marks, or -1.
+
+    `events` are the pairs of tasks that an event ties, as the trace says: the last task before its record, and the
+    first task after the wait for it. `marked_ns` are the sorted launch times of collectives whose events appear as no
+    tasks. PyTorch records an event on the computing stream before each (`syncStream` of ProcessGroupNCCL). `found_done`
+    are, by thread like `jumps`, the ends of calls that wait for the device and did not have to.
     """
 
     tasks: Tasks
     events: tuple[tuple[int, int], ...]
     marked_ns: Ints
     threads: tuple[tuple[int | None, int | None], ...]
-    jumps: tuple[Jumps, ...]
-    found_done: tuple[Jumps, ...]
+    jumps: tuple[HostJumps, ...]
+    found_done: tuple[HostJumps, ...]
     main: int
 
 
 def build(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.DataFrame, flow: pl.DataFrame) -> Graph:
-    """The graph of one rank, of any stretch of its rows; O(n log n).
+    """The dependency graph of one rank, from any stretch of its rows; O(n log n).
 
     `host_op` needs `kind, name, pid, tid, start_ns, dur_ns, correlation`, `flow` its rows of kind `queue`, `launch` and
     `event`.
@@ -121,11 +124,11 @@ def _busiest(host: pl.DataFrame) -> int:
 
 
 def _tasks(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
-    """Device tasks by start. Communication comes as operations where they are recorded."""
+    """Device tasks by start. Communication is taken as operations if they are recorded."""
     columns = ["start_ns", "dur_ns", "stream", "correlation", "launch_ns", "step"]
     kinds = ["compute", "copy", *([] if comm_op.height else ["comm"])]
     if traits(vendor).event_tasks:
-        # Event records and waits are tasks of their own; elsewhere they are the host's calls.
+        # Event records and waits are tasks of their own; on other devices they are the host's calls.
         kinds += ["wait", "other"]
     # A CPU job communicates on its host threads.
     if not kernel.height and SHOWN_AS_OPERATIONS not in comm_op["library"]:
@@ -147,10 +150,10 @@ def _tasks(vendor: str, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataF
 
 
 def _launches(rows: pl.DataFrame, host: pl.DataFrame, flow: pl.DataFrame) -> pl.DataFrame:
-    """For each task the thread and the end of the innermost call that launched it; null where it is not in the rows.
+    """For each task, the thread and end of the innermost call that launched it; null if the rows lack the call.
 
-    A call that waits for its task has launched it at its begin. Where the call is not recorded (Ascend's Level0), the
-    arrow from it is: then the moment that it leaves.
+    A call that waits for its task launched it at its begin. Without a recorded call (Ascend's Level0), the start of the
+    arrow is taken.
     """
     calls = host.filter(pl.col("correlation").is_not_null() & pl.col("kind").is_in(RUNTIME_KINDS))
     waiting = [name for name in calls["name"].unique() if is_blocking(name)]
@@ -161,7 +164,7 @@ def _launches(rows: pl.DataFrame, host: pl.DataFrame, flow: pl.DataFrame) -> pl.
         pl.when(pl.col("name").is_in(waiting)).then("start_ns").otherwise("end_ns").alias("launched_ns"),
     ).sort("launched_ns")
     calls = calls.unique("correlation", keep="first", maintain_order=True)
-    # Ascend gives each layer of one process a number of its own; threads keep theirs.
+    # Ascend gives each layer of one process a number of its own; threads keep their numbers.
     threads = host.select("tid", pl.col("thread").alias("from_thread")).unique("tid", keep="first", maintain_order=True)
     arrows = flow.filter(pl.col("kind") == "launch").join(threads, left_on="src_tid", right_on="tid", how="inner")
     arrows = arrows.select("dst_ns", "dst_tid", "from_thread", "src_ns").sort("src_ns")
@@ -202,15 +205,15 @@ def _events(rows: pl.DataFrame, flow: pl.DataFrame) -> pl.DataFrame:
 
 
 def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame, *, hidden: bool) -> Tasks:
-    """The tasks with what each bound to; `hidden`: events show as no tasks."""
+    """The tasks with the task or launch that each bound to; `hidden`: events do not appear as tasks."""
     start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
     lane = rows["line"].rank("dense").cast(pl.Int64).to_numpy() if rows.height else np.empty(0, dtype=np.int64)
     component = rows["component"].to_list()
     never = np.iinfo(np.int64).min
     before = before_on(lane)
-    # Operations of one group may run side by side: what is still under way was not waited for.
+    # Operations of one group may run side by side: an operation still under way was not waited for.
     under_way = (before != NONE) & (end[before] > start + SLACK_NS)
-    # A stream does its tasks in turn, and may begin one before the last has ended.
+    # A stream runs its tasks in turn, and may begin a task before the last one has ended.
     in_turn = rows["line"].str.starts_with(_STREAM).to_numpy() & (start[before] <= start)
     beside = np.where(under_way & in_turn, before, NONE)
     before = np.where(under_way, NONE, before)
@@ -220,16 +223,16 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame, *, 
     launch_ns = np.where(thread == NONE, never, np.minimum(launches["launched_ns"].fill_null(0).to_numpy(), start))
     known = np.maximum(stream_ns, launch_ns)
     waits = np.array([kind == "wait" for kind in component], dtype=bool)
-    # An event wait ends when what it waits for has ended; any other task starts then.
+    # An event wait ends when the awaited task has ended; any other task starts then.
     moment = np.where(waits, end, start)
     other = last_ended(end, ~waits, moment, lane)
     other_ns = np.where(other == NONE, never, end[other])
     since = np.where(waits, start, known + SLACK_NS)
-    # A launch may be under way for long: what had ended well before its task began did not hold that.
+    # A launch may be under way for long: a task that had ended well before did not delay the launched task.
     launching = hidden & ~waits & (launch_ns >= stream_ns) & (start - known <= UNDER_WAY_NS)
     soon = ~launching | (start - other_ns <= LONGEST_SWITCH_NS)
     held = (other != NONE) & (other_ns > since) & soon & ((start - known > SLACK_NS) | (known == never) | waits)
-    # What the trace says comes before what is inferred.
+    # Links recorded in the trace come before inferred links.
     told = _told(events, end, known, start)
     held, other = held | (told != NONE), np.where(told != NONE, told, other)
     bind = np.where(held, other, np.where(stream_ns >= launch_ns, before, NONE))
@@ -255,7 +258,7 @@ def _bound(rows: pl.DataFrame, launches: pl.DataFrame, events: pl.DataFrame, *, 
 
 
 def _told(events: pl.DataFrame, end: Ints, known: Ints, start: Ints) -> Ints:
-    """For each task the source of its events that ended last, if that held it up."""
+    """For each task, the source of its events that ended last, if that source delayed the task."""
     source, target = events["source"].to_numpy(), events["target"].to_numpy()
     told = np.full(len(end), NONE, dtype=np.int64)
     # The last to end is written last.
@@ -266,24 +269,24 @@ def _told(events: pl.DataFrame, end: Ints, known: Ints, start: Ints) -> Ints:
     return told
 
 
-def _jumps(tasks: Tasks, host: pl.DataFrame, flow: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
-    """For each thread the moments at which it had waited for something."""
+def _jumps(tasks: Tasks, host: pl.DataFrame, flow: pl.DataFrame, threads: int) -> tuple[HostJumps, ...]:
+    """For each thread, the moments at which a wait of the thread ended."""
     active = host.filter(pl.col("kind").is_in(_ACTIVE))
     of_thread = active.partition_by("thread", as_dict=True)
     busy = [_busy(of_thread.get((thread,), active.clear())) for thread in range(threads)]
-    parts = [held(tasks, active), _queued(active, flow, busy)]
-    # A queue says itself whom its threads wait for.
+    parts = [calls_ended_by_task(tasks, active), _queued(active, flow, busy)]
+    # A queue itself tells which thread its consumers wait for.
     fed = set(active.filter(pl.col("kind") == "dequeue")["thread"].unique())
     parts.append(_resumed(busy, fed))
     return _by_thread(pl.concat(parts), threads)
 
 
-def _by_thread(rows: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
+def _by_thread(rows: pl.DataFrame, threads: int) -> tuple[HostJumps, ...]:
     """The moments of each thread, by time."""
     ordered = rows.sort("at_ns", "since_ns", "thread", "task")
     of_thread = ordered.partition_by("thread", as_dict=True)
     return tuple(
-        Jumps(
+        HostJumps(
             at_ns=own["at_ns"].to_numpy(),
             idle_ns=own["idle_ns"].to_numpy(),
             task=own["task"].to_numpy(),
@@ -295,11 +298,11 @@ def _by_thread(rows: pl.DataFrame, threads: int) -> tuple[Jumps, ...]:
 
 
 def _busy(rows: pl.DataFrame) -> Intervals:
-    return flat(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
+    return union_of_intervals(rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy())
 
 
 def _queued(active: pl.DataFrame, flow: pl.DataFrame, busy: list[Intervals]) -> pl.DataFrame:
-    """Work that a thread took from a queue which had been empty: it waited for the thread that filled it."""
+    """Work that a thread took from an empty queue: the thread waited for the thread that filled it."""
     taken = active.filter(pl.col("kind") == "dequeue").select("pid", "tid", "thread", "start_ns", "end_ns")
     threads = active.select("pid", "tid", pl.col("thread").alias("other")).unique()
     arrows = flow.filter(pl.col("kind") == "queue").join(
@@ -319,7 +322,7 @@ def _queued(active: pl.DataFrame, flow: pl.DataFrame, busy: list[Intervals]) -> 
 
 
 def _idle_since(busy: Intervals, at: int) -> int:
-    """When a thread that goes on at `at` had stopped."""
+    """The moment at which a thread that goes on at `at` had stopped."""
     place = int(np.searchsorted(busy.ends, at, side="left")) - 1
     return int(busy.ends[place]) if place >= 0 else np.iinfo(np.int64).min
 
@@ -327,9 +330,9 @@ def _idle_since(busy: Intervals, at: int) -> int:
 def _resumed(busy: list[Intervals], fed: set[int]) -> pl.DataFrame:
     """Pauses of threads that another thread filled: the other was busy for at least half of the pause.
 
-    So backward runs on a thread of its own while the thread that called it pauses, and the other way round. The first
-    pause is from when the first of all threads began. All pauses are compared with one thread after the other, and with
-    the busiest only: threads times threads would have no bound.
+    For example backward runs on its own thread while the calling thread pauses, and the other way round. The first
+    pause begins when the first of all threads began. Each pause is compared with only the busiest threads: comparing
+    all pairs of threads would have no bound.
     """
     first_ns = min((span[0] for span in (own.span for own in busy) if span), default=0)
     pauses = {thread: _pauses(own, first_ns) for thread, own in enumerate(busy) if thread not in fed}
@@ -356,7 +359,7 @@ def _resumed(busy: list[Intervals], fed: set[int]) -> pl.DataFrame:
 
 
 def _pauses(own: Intervals, first_ns: int) -> tuple[Ints, Ints]:
-    """When a thread went on after its long pauses, and when it had stopped; none of a thread without calls."""
+    """The moments at which a thread went on after its long pauses, and had stopped; empty without calls."""
     starts, paused = own.starts, np.concatenate([[first_ns], own.ends[:-1]])[: len(own)]
     long = starts - paused >= _PAUSE_NS
     return starts[long], paused[long]

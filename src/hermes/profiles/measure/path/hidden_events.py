@@ -1,4 +1,4 @@
-"""What events that no trace shows tie together: a collective to the compute that its rank launched before it."""
+"""Infers events that no trace records: the compute that a collective waited for."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hermes.base.intervals import Ints
-from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.previous_tasks import NONE
 from hermes.profiles.measure.path.tasks import Tasks
 
 _SLACK_NS = 1_000
 
 
 def computed_before(tasks: Tasks, chosen: Sequence[int], marked_ns: Ints) -> Mapping[int, int]:
-    """By collective the task of compute that its thread launched last before it: it begins when that is done.
+    """For each collective, the last compute task that its thread launched before it: the collective begins after it.
 
-    PyTorch lets the stream of a collective wait for the stream that computes (`syncStream` of ProcessGroupNCCL). Where
-    one of a stream began earlier, its stream waits for something else, and nothing is said of any of them.
+    PyTorch lets the stream of a collective wait for the stream that computes (`syncStream` of ProcessGroupNCCL). If any
+    collective of a stream began earlier than its compute ended, the stream waits for something else, and no collective
+    of it is listed.
     """
     found: dict[int, int] = {}
     apart: set[str] = set()
@@ -37,7 +38,7 @@ def computed_before(tasks: Tasks, chosen: Sequence[int], marked_ns: Ints) -> Map
 
 
 def _by_thread(tasks: Tasks, chosen: Sequence[int]) -> dict[int, tuple[list[int], list[int]]]:
-    """By host thread when it launched its compute, by time, and the tasks."""
+    """For each host thread, the sorted launch times of its compute tasks, and the tasks."""
     rows: dict[int, list[tuple[int, int]]] = {}
     for task in chosen:
         if tasks.component[task] == "compute" and tasks.called_thread[task] != NONE:

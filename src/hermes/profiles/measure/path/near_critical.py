@@ -1,4 +1,4 @@
-"""Near-critical paths: work off the critical path that has little slack, by where it runs."""
+"""Finds near-critical work: off the critical path, with little slack, by stream, group or thread."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hermes.base.intervals import Intervals, flat
+from hermes.base.intervals import Intervals, union_of_intervals
 from hermes.model.path_measures import NearCritical
 from hermes.profiles.measure.path.event_graph import FREE, WORK, WORKED, EventGraph
-from hermes.profiles.measure.path.event_times import slack
+from hermes.profiles.measure.path.event_slack import slack
 from hermes.profiles.measure.path.graph import Graph
-from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.measure.path.path import Piece
+from hermes.profiles.measure.path.previous_tasks import NONE
 
 NEAR = 0.1
-"""Part of the window up to which slack counts as little: a second path within 10 % is reported with the first."""
+"""The share of the window up to which slack counts as little: a second path within 10 % is reported with the first."""
 _NAME = {"compute": "compute", "comm": "communication", "copy": "copy"}
-# (component, where): slack and nanoseconds of one piece of work
+# A piece of work: (component, where), its slack in ns, and its time in ns.
 _Piece = tuple[tuple[str, str], int, int]
 
 
 def rivals(events: EventGraph, graph: Graph, pieces: Sequence[Piece], start_ns: int) -> tuple[NearCritical, ...]:
-    """What comes close to the path of one rank, `pieces`, in the window from `start_ns` on; the longest first."""
+    """The work close to the critical path `pieces` of one rank, in the window from `start_ns` on; longest first."""
     left = slack(events)
     (end_ns,) = events.ends.values()
     limit = int(NEAR * (end_ns - start_ns))
@@ -48,7 +48,7 @@ def rivals(events: EventGraph, graph: Graph, pieces: Sequence[Piece], start_ns: 
 
 
 def _median(own: Sequence[tuple[int, int]]) -> int:
-    """The slack that half of the time does not exceed."""
+    """The slack that half of the time does not exceed, in ns."""
     half = sum(ns for _, ns in own) / 2
     for room, ns in sorted(own):
         half -= ns
@@ -60,7 +60,7 @@ def _median(own: Sequence[tuple[int, int]]) -> int:
 def _device(
     events: EventGraph, left: np.ndarray, graph: Graph, pieces: Sequence[Piece], window: tuple[int, int]
 ) -> Iterator[_Piece]:
-    """Tasks that are not on the path; of a task that hangs over the window the part inside."""
+    """Device tasks off the path, with the part inside the window."""
     on_path = {piece.task for piece in pieces}
     tasks = graph.tasks
     for node in np.flatnonzero((events.task != NONE) & (left != FREE)).tolist():
@@ -72,7 +72,7 @@ def _device(
 
 
 def _host(events: EventGraph, left: np.ndarray, graph: Graph, pieces: Sequence[Piece]) -> Iterator[_Piece]:
-    """Work of host threads between two moments, where the path did not go along them."""
+    """Work of host threads between two moments, off the path."""
     target, worked = events.target, events.kind
     for thread, (_, tid) in enumerate(graph.threads):
         mine = (worked == WORKED) & (events.thread[target] == thread) & (left[target] != FREE)
@@ -85,7 +85,7 @@ def _host(events: EventGraph, left: np.ndarray, graph: Graph, pieces: Sequence[P
 
 def _along(pieces: Sequence[Piece], thread: int) -> Intervals:
     own = [piece for piece in pieces if piece.thread == thread and piece.kind == "host"]
-    return flat(
+    return union_of_intervals(
         np.array([piece.start_ns for piece in own], dtype=np.int64),
         np.array([piece.end_ns for piece in own], dtype=np.int64),
     )

@@ -1,7 +1,7 @@
-"""The critical path: what a stretch of time was spent on, walked back from its end, always to what arrived last.
+"""Walks the critical path back from the end of a stretch of time, always to the last arrival.
 
-The walk covers the stretch without a gap or an overlap: what it cannot explain is a piece of its own. A wait is never
-work of the one who waits: the walk goes on at whom it waited for.
+The walk covers the stretch without a gap or an overlap: time without an explanation is a piece of its own. A wait is
+never work of the waiting rank or thread: the walk goes on at the awaited one.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ from typing import Literal
 import numpy as np
 
 from hermes.base.intervals import Intervals
-from hermes.profiles.measure.communication.arrivals import Arrival
-from hermes.profiles.measure.path.graph import SLACK_NS, Graph, Jumps
-from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.communication.last_arrivals import Arrival
+from hermes.profiles.measure.path.graph import SLACK_NS, Graph, HostJumps
+from hermes.profiles.measure.path.previous_tasks import NONE
 from hermes.profiles.measure.path.tasks import under_way
 
 Kind = Literal["compute", "comm", "copy", "wait", "launch", "queue", "host", "gap", "unexplained"]
 _WORK: dict[str, Kind] = {"compute": "compute", "comm": "comm", "copy": "copy"}
-# Between two tasks of a stream a device needs some microseconds; HTA 0.5 takes 30 us as the limit of a "kernel wait".
+# The most ns that a device needs between two tasks of a stream; HTA 0.5 takes 30 us as the limit of a "kernel wait".
 LONGEST_GAP_NS = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One piece of a path. `task` is a device task of the graph, `thread` one of its host threads, each or -1.
+    """One piece of a critical path.
 
-    `rank` is whose work it is; `peer` of a `wait` is who was waited for.
+    `task` is a device task of the graph, `thread` one of its host threads; each is -1 if it does not apply.
+
+    `rank` is the rank whose work it is; `peer` of a `wait` is the awaited rank.
     """
 
     rank: int
@@ -43,8 +45,8 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """One rank as a walk sees it: its graph, who held its collectives up, and its clock's distance from the others'."""
+class RankScene:
+    """The data of one rank for a walk: its graph, the last arrivals at its collectives, and its clock offset in ns."""
 
     rank: int
     graph: Graph
@@ -52,7 +54,7 @@ class Scene:
     offset_ns: int = 0
 
 
-def walk(scene: Scene, start_ns: int, end_ns: int) -> tuple[Piece, ...]:
+def walk(scene: RankScene, start_ns: int, end_ns: int) -> tuple[Piece, ...]:
     """The path of one rank through `[start_ns, end_ns)`, in the order of time; its pieces add up to the stretch.
 
     A wait for another rank is a piece of its own.
@@ -62,8 +64,8 @@ def walk(scene: Scene, start_ns: int, end_ns: int) -> tuple[Piece, ...]:
     return road.pieces()
 
 
-def walk_gaps(scene: Scene, gaps: Intervals) -> tuple[Piece, ...]:
-    """What each gap of the device waited for: from the task that ends it back to its start, one gap after the other."""
+def walk_gaps(scene: RankScene, gaps: Intervals) -> tuple[Piece, ...]:
+    """What each idle gap of the device waited for: from the task that ends it back to its start, gap by gap."""
     found: list[Piece] = []
     for start, end in zip(gaps.starts.tolist(), gaps.ends.tolist(), strict=True):
         road = _Road(scene, start, across=False)
@@ -72,10 +74,10 @@ def walk_gaps(scene: Scene, gaps: Intervals) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-def walk_across(scenes: Callable[[int], Scene], rank: int, start_ns: int, end_ns: int) -> tuple[Piece, ...]:
-    """The path through a stretch of time of `rank`, followed to each rank that it waited for, as long as it is known.
+def walk_across(scenes: Callable[[int], RankScene], rank: int, start_ns: int, end_ns: int) -> tuple[Piece, ...]:
+    """The path through a stretch of time of `rank`, and through each awaited rank whose graph is known.
 
-    `scenes` gives the scene of a rank. Each piece has the time of its own rank's clock; on one clock they add up.
+    `scenes` gives the scene of a rank. Each piece has the time of its own rank's clock; on one clock the pieces add up.
     """
     scene = scenes(rank)
     road = _Road(scene, start_ns, across=True)
@@ -94,9 +96,9 @@ def walk_across(scenes: Callable[[int], Scene], rank: int, start_ns: int, end_ns
 
 
 class _Road:
-    """A walk under way on one rank: from `now` on to the right all is explained."""
+    """A walk in progress on one rank: all time after `now` is explained."""
 
-    def __init__(self, scene: Scene, start_ns: int, *, across: bool) -> None:
+    def __init__(self, scene: RankScene, start_ns: int, *, across: bool) -> None:
         self._graph = scene.graph
         self._rank = scene.rank
         self._arrivals = scene.arrivals
@@ -107,10 +109,10 @@ class _Road:
         self._met: set[int] = set()
         self.now = 0
         self.handed: Arrival | None = None
-        """Where a walk across ranks goes on when it has left this one."""
+        """The place at which a walk across ranks goes on after it has left this rank."""
 
     def lead_to(self, end_ns: int) -> None:
-        """Walk from what the first work at or behind `end_ns` waited for; without any, from the last thing known."""
+        """Walk from what the first work at or after `end_ns` waited for; without any, from the last known work."""
         self.now = end_ns
         tasks = self._graph.tasks
         place = int(np.searchsorted(tasks.start, end_ns, side="left"))
@@ -125,7 +127,7 @@ class _Road:
         self._rest()
 
     def _from_last(self) -> None:
-        """Walk from the work that ended last, when nothing follows it."""
+        """Walk from the work that ended last, if nothing follows it."""
         tasks = self._graph.tasks
         earlier = np.flatnonzero(np.array([kind in _WORK for kind in tasks.component], dtype=bool))
         if len(earlier):
@@ -142,7 +144,7 @@ class _Road:
         self._rest()
 
     def pieces(self) -> tuple[Piece, ...]:
-        """What was found, in the order of time."""
+        """The pieces found so far, in the order of time."""
         return tuple(reversed(self._found))
 
     def begin(self, end_ns: int) -> None:
@@ -169,7 +171,7 @@ class _Road:
         self._follow(*self._to_binding(task))
 
     def _through(self, task: int) -> tuple[int, int]:
-        """Over a device task to what it waited for."""
+        """Go back over a device task to what it waited for."""
         tasks = self._graph.tasks
         kind = tasks.component[task]
         if kind == "comm" and (arrival := self._arrivals.get(int(tasks.comm[task]))):
@@ -181,7 +183,7 @@ class _Road:
         elif kind in _WORK:
             self._take(_WORK[kind], int(tasks.start[task]), task=task)
         elif kind != "wait":
-            # The record of an event: it takes no time to speak of.
+            # The record of an event takes nearly no time.
             self._take("gap", int(tasks.start[task]), task=task)
         return self._to_binding(task)
 
@@ -191,7 +193,7 @@ class _Road:
         if bind != NONE:
             since = min(int(tasks.end[bind]), self.now)
             beyond = self.now - since - LONGEST_GAP_NS
-            # Nearly all gaps are short: only for a long one is it looked up what may fill it.
+            # Nearly all gaps are short: only a long gap is checked for hidden events.
             pause = beyond <= 0 or beyond <= self._hidden_ns(bind, task)
             self._take("gap" if pause else "unexplained", since, task=task)
             return bind, NONE
@@ -201,13 +203,13 @@ class _Road:
         return NONE, NONE
 
     def _hidden_ns(self, before: int, task: int) -> int:
-        """What the hidden events between the launches of two tasks may take of the device."""
+        """The ns of device time that hidden events between the launches of two tasks may take."""
         called = self._graph.tasks.called_ns[[before, task]]
         first, last = np.searchsorted(self._graph.marked_ns, called) if (called != NONE).all() else (0, 0)
         return max(int(last - first), 0) * SLACK_NS
 
     def _along(self, thread: int) -> tuple[int, int]:
-        """Back along a host thread to the last moment at which it had waited for something."""
+        """Go back along a host thread to the last moment at which it had waited."""
         jumps = self._graph.jumps[thread]
         place = self._last_jump(thread, jumps)
         if place == NONE:
@@ -218,15 +220,15 @@ class _Road:
         self._take("queue", int(jumps.since_ns[place]), thread=thread)
         return int(jumps.task[place]), int(jumps.thread[place])
 
-    def _last_jump(self, thread: int, jumps: Jumps) -> int:
-        """The last jump at or before now that was not taken yet."""
+    def _last_jump(self, thread: int, jumps: HostJumps) -> int:
+        """The last jump at or before `now` that was not taken yet."""
         place = bisect_right(jumps.at_ns, self.now) - 1
         while place >= 0 and (thread, place) in self._used:
             place -= 1
         return place
 
     def _take(self, kind: Kind, back_to: int, *, task: int = NONE, thread: int = NONE, peer: int | None = None) -> None:
-        """Explain the time back to a moment; nothing if that is not before now."""
+        """Explain the time back to a moment; does nothing if the moment is not before `now`."""
         to = max(back_to, self._start)
         if to < self.now:
             self._found.append(
@@ -238,7 +240,7 @@ class _Road:
 
 
 def covered(pieces: Sequence[Piece]) -> int:
-    """Nanoseconds that the pieces cover, checked to be without gap or overlap; raises `ValueError` if they are not."""
+    """The ns that the pieces cover, checked for gaps and overlaps; raises `ValueError` if there are any."""
     for piece, following in pairwise(pieces):
         if piece.end_ns != following.start_ns:
             raise ValueError(f"a path with a gap between {piece.end_ns} and {following.start_ns}")

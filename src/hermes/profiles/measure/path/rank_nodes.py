@@ -1,4 +1,4 @@
-"""The nodes and edges of one rank: arrivals first, then tasks, then what waits for what."""
+"""Adds the nodes and edges of one rank to an event graph: arrivals, then tasks, then their dependencies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hermes.profiles.measure.communication.arrivals import Arrival
+from hermes.profiles.measure.communication.last_arrivals import Arrival
 from hermes.profiles.measure.path.event_builder import Builder
 from hermes.profiles.measure.path.event_graph import (
     DEVICE,
@@ -22,22 +22,21 @@ from hermes.profiles.measure.path.event_graph import (
     WORK,
     WORKED,
 )
-from hermes.profiles.measure.path.graph import Graph, Jumps
+from hermes.profiles.measure.path.graph import Graph, HostJumps
 from hermes.profiles.measure.path.hidden_events import computed_before
-from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.previous_tasks import NONE
 from hermes.profiles.measure.path.tasks import Tasks, under_way
 
 _LONG_NS, _NEARER = 1_000_000, 10
-"""A task that begins so long after all that is known to hold it back waited for something that was not recorded."""
+"""A task that begins 1 ms or more after all its known causes waited for something that was not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """The point at which a rank is done with a step, and with all before: its device with their tasks, its main thread
-    with their marks.
+class RankDone:
+    """The point at which a rank is done with a step and all steps before: device and main thread have finished them.
 
-    `step` is the number of the step, None where no step was marked; `host_ns` the end of its mark on the rank's own
-    clock, None where that was not recorded.
+    `step` is the number of the step, None if no step was marked. `host_ns` is the end of its mark on the rank's own
+    clock, None if it was not recorded.
     """
 
     step: int | None
@@ -45,12 +44,12 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """One rank of the events: its graph, who held its collectives up, and its window, on its own clock.
+class RankPart:
+    """One rank of an event graph: its dependency graph, last arrivals at its collectives, and window on its own clock.
 
-    `offset_ns` brings its times to the common clock. `done` are the ends of the last step and, before it, of the one
-    before that, where the window holds both; without any the window ends with what is under way at its end. `fused` are
-    the kernels, by `kernel_id`, in which ranks meet.
+    `offset_ns` brings its times to the common clock. `done` are the ends of the last two steps, or of the last step if
+    the window holds only that. Without any, the window ends with the work under way at its end. `fused` are the
+    kernels, by `kernel_id`, in which ranks meet.
     """
 
     rank: int
@@ -59,13 +58,13 @@ class Part:
     start_ns: int
     end_ns: int
     offset_ns: int = 0
-    done: tuple[Done, ...] = ()
+    done: tuple[RankDone, ...] = ()
     fused: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrived:
-    """A rank at a collective, on the common clock: its arrival, its end, and when the last from outside came."""
+class ArrivedRank:
+    """A rank's arrival at a collective, on the common clock: its node, its end, and the last arrival from outside."""
 
     node: int
     end_ns: int
@@ -73,12 +72,12 @@ class Arrived:
 
 
 def of_kernel(kernel_id: int) -> int:
-    """How a fused kernel is told among the operations in which ranks meet, whose rows in `comm_op` count from 0."""
+    """The number of a fused kernel among the operations in which ranks meet; rows of `comm_op` count from 0."""
     return NONE - 1 - kernel_id
 
 
 def sink_of(tasks: Tasks, end_ns: int) -> int:
-    """The work that is under way at the end of a window (`tasks.under_way`); else the next; -1 without any."""
+    """The work under way at the end of a window (`tasks.under_way`); else the next work; -1 without any."""
     running = under_way(tasks, end_ns)
     if running != NONE:
         return running
@@ -88,9 +87,9 @@ def sink_of(tasks: Tasks, end_ns: int) -> int:
 
 
 class RankNodes:
-    """Puts the nodes and edges of one rank into a builder: arrivals first, then tasks, then what waits for what."""
+    """Puts the nodes and edges of one rank into a builder: arrivals first, then tasks, then their dependencies."""
 
-    def __init__(self, part: Part, builder: Builder) -> None:
+    def __init__(self, part: RankPart, builder: Builder) -> None:
         self.part = part
         self._tasks = tasks = part.graph.tasks
         self._builder = builder
@@ -103,14 +102,14 @@ class RankNodes:
         self._sink = sink_of(tasks, part.end_ns)
         inside = tasks.start < part.end_ns
         if part.done and part.done[-1].step is not None:
-            # The device may be behind the host by more than what the window shows.
+            # The device may lag behind the host by more than the window shows.
             inside |= (tasks.step != NONE) & (tasks.step <= part.done[-1].step)
         self._chosen = np.flatnonzero((tasks.end > part.start_ns) & inside).tolist()
         if not part.done and self._sink != NONE and self._sink not in self._chosen:
             self._chosen.append(self._sink)
 
-    def arrive(self) -> dict[tuple[int, int], Arrived]:
-        """Place the moments of host threads and the arrivals at collectives; returns these by rank and operation."""
+    def arrive(self) -> dict[tuple[int, int], ArrivedRank]:
+        """Add the moments of host threads and the arrivals at collectives; returns arrivals by rank and operation."""
         part, tasks, builder = self.part, self._tasks, self._builder
         self._points_in_order = self._points(self._chosen)
         for thread, at in self._points_in_order:
@@ -122,7 +121,7 @@ class RankNodes:
                 continue
             arrival = part.arrivals.get(comm)
             self._arrival[task] = builder.node(part.rank, int(tasks.start[task]) + part.offset_ns, 0)
-            found[(part.rank, comm)] = Arrived(
+            found[(part.rank, comm)] = ArrivedRank(
                 node=self._arrival[task],
                 end_ns=int(tasks.end[task]) + part.offset_ns,
                 outside_ns=NEVER if arrival is None or arrival.comm_id is not None else arrival.at_ns + part.offset_ns,
@@ -130,7 +129,7 @@ class RankNodes:
         return found
 
     def _operation(self, task: int) -> int | None:
-        """The operation that a task is in which ranks meet; None for a task of this rank alone."""
+        """The operation in which ranks meet that a task belongs to; None for a task of this rank alone."""
         tasks = self._tasks
         if tasks.component[task] == "comm":
             return int(tasks.comm[task])
@@ -138,9 +137,7 @@ class RankNodes:
         return of_kernel(kernel) if kernel in self.part.fused else None
 
     def place(self, met: Mapping[tuple[int, int], int]) -> None:
-        """Place the tasks without their waiting: the wait for an event has no length, a transfer begins with the last
-        rank's arrival.
-        """
+        """Add the tasks without their waits: an event wait has no length, a transfer begins with the last arrival."""
         tasks, part, builder = self._tasks, self.part, self._builder
         for task in self._chosen:
             start, end = int(tasks.start[task]) + part.offset_ns, int(tasks.end[task]) + part.offset_ns
@@ -151,14 +148,14 @@ class RankNodes:
             self._of_task[task] = builder.node(part.rank, start, end - start, task=task)
 
     def _begins(self, comm: int, met: Mapping[tuple[int, int], int]) -> int:
-        """When the last rank had arrived at an operation, as far as that is known."""
+        """The moment at which the last rank had arrived at an operation, as far as known."""
         if (self.part.rank, comm) in met:
             return self._builder.start[met[(self.part.rank, comm)]]
         arrival = self.part.arrivals.get(comm)
         return NEVER if arrival is None else arrival.at_ns + self.part.offset_ns
 
     def connect(self, met: Mapping[tuple[int, int], int]) -> tuple[int, ...]:
-        """What waits for what; returns the nodes at which steps are done, that of the last at the end."""
+        """Add the edges between nodes; returns the nodes at which steps are done, the last step's node at the end."""
         self._host_edges(self._points_in_order)
         self._call_edges()
         self._ended = sorted(
@@ -178,8 +175,8 @@ class RankNodes:
         self._order_edges(met)
         return found
 
-    def _done(self, done: Done) -> int:
-        """The node at which a step is done; -1 where nothing of it is known."""
+    def _done(self, done: RankDone) -> int:
+        """The node at which a step is done; -1 if nothing of the step is known."""
         tasks, builder = self._tasks, self._builder
         last: dict[str, int] = {}
         for task in self._chosen:
@@ -198,10 +195,10 @@ class RankNodes:
         return node
 
     def _order_edges(self, met: Mapping[tuple[int, int], int]) -> None:
-        """Each task after the one that had begun before it and lasted longest, or as long beside it as it was.
+        """Order each task after the earlier task that lasted longest, or beside it as long as measured.
 
-        What nothing recorded holds back would else run beside everything once the host is faster. A transfer that waits
-        for ranks which were seen to meet is held back by them.
+        Without this order, tasks that nothing recorded delays would run beside everything once the host is faster. A
+        transfer that waits for ranks which were seen to meet is delayed by them instead.
         """
         builder = self._builder
         nodes = [
@@ -222,7 +219,7 @@ class RankNodes:
         return self._tasks.component[task] in WORK and not joint
 
     def _comm_edges(self, task: int, comm: int, met: Mapping[tuple[int, int], int]) -> None:
-        """A transfer waits for its own rank and for the last."""
+        """Add the edges of a transfer, which waits for its own rank and for the last rank."""
         node, builder = self._of_task[task], self._builder
         builder.edge(self._arrival[task], node, DEVICE)
         arrival = self.part.arrivals.get(comm)
@@ -233,7 +230,7 @@ class RankNodes:
             self._wait_for(arrival, node if meeting is None else meeting)
 
     def _wait_for(self, arrival: Arrival, node: int) -> None:
-        """A rank that is not here arrives as long after the collective before as it did: it waited for that too."""
+        """Let an uncollected rank arrive as long after the collective before as measured: it waited for that too."""
         at = arrival.at_ns + self.part.offset_ns
         place = bisect_right(self._ended, (at, FREE)) - 1
         if place < 0:
@@ -243,7 +240,7 @@ class RankNodes:
             self._builder.edge(before, node, OUTSIDE, at - finish, peer=arrival.rank)
 
     def _points(self, chosen: Sequence[int]) -> list[tuple[int, int]]:
-        """The moments of host threads that matter: launches, ends of waits, and what those waited for."""
+        """The moments of host threads that matter: launches, ends of waits, and the moments that ended those waits."""
         tasks, start_ns, end_ns = self._tasks, self.part.start_ns, self.part.end_ns
         found = {
             (thread, at)
@@ -255,22 +252,22 @@ class RankNodes:
             found |= {(thread, at) for at in jumps.at_ns[inside].tolist()}
             handed = inside & (jumps.thread != NONE) & (jumps.since_ns >= start_ns)
             found |= set(zip(jumps.thread[handed].tolist(), jumps.since_ns[handed].tolist(), strict=True))
-        # What a thread does from the beginning on is work like any other.
+        # The work of a thread from the beginning on is work like any other.
         found |= {(thread, start_ns) for thread in {thread for thread, _ in found}}
         for thread, calls in enumerate(self._calls()):
             inside = (calls.at_ns >= start_ns) & (calls.at_ns <= end_ns)
             found |= {(thread, at) for at in calls.at_ns[inside].tolist()}
         main = self.part.graph.main
         found |= {(main, done.host_ns) for done in self.part.done if done.host_ns is not None and main != NONE}
-        # By time over all threads: of two moments at one time the one that hands over may be on either.
+        # Sort by time over all threads: of two moments at one time, either may hand over to the other.
         return sorted(found, key=lambda point: (point[1], point[0]))
 
-    def _calls(self) -> tuple[Jumps, ...]:
-        """Calls that found the device done: they wait where a replay makes the host faster than it is."""
+    def _calls(self) -> tuple[HostJumps, ...]:
+        """Calls that found the device done: in a replay with a faster host, they wait."""
         return self.part.graph.found_done if self.part.done else ()
 
     def _host_edges(self, points: Sequence[tuple[int, int]]) -> None:
-        """Work of a thread from one moment to the next, and what it waited for between them."""
+        """Add the work of each thread from one moment to the next, and its waits between them."""
         offset = self.part.offset_ns
         waits: dict[tuple[int, int], list[int]] = {}
         for thread, jumps in enumerate(self.part.graph.jumps):
@@ -296,7 +293,7 @@ class RankNodes:
             last[thread] = at
 
     def _call_edges(self) -> None:
-        """A call that found the device done comes back with the task that had ended last, wherever that one ends."""
+        """Let a call that found the device done return with the task that had ended last, wherever that task ends."""
         for thread, calls in enumerate(self._calls()):
             for at, task in zip(calls.at_ns.tolist(), calls.task.tolist(), strict=True):
                 if (thread, at) in self._of_point and task in self._of_task:
@@ -306,14 +303,14 @@ class RankNodes:
         return self._of_task.get(task, NONE) if task != NONE else self._of_point.get((thread, since), NONE)
 
     def _task_edges(self, task: int) -> None:
-        """A task waits for its stream, for its launch, and for a task of another stream."""
+        """Let a task wait for its stream, for its launch, and for a task of another stream."""
         tasks, builder, offset = self._tasks, self._builder, self.part.offset_ns
         node = self._arrival.get(task, self._of_task[task])
         launch = (int(tasks.called_thread[task]), int(tasks.called_ns[task]))
         if launch in self._of_point:
             builder.edge(self._of_point[launch], node, LAUNCHED)
         elif launch[0] != NONE:
-            # Launched before the window began.
+            # The launch lies before the window.
             builder.hold(node, launch[1] + offset)
         beside = self._of_task.get(int(tasks.beside[task]), NONE)
         if beside != NONE:
@@ -329,9 +326,10 @@ class RankNodes:
             self._unexplained(node, max(known) + offset)
 
     def _unexplained(self, node: int, ready_ns: int) -> None:
-        """A task that began long after all that is known of it, soon after another had ended: it waited for that one.
+        """Let a task that began long after its known causes, soon after another task's end, wait for that task.
 
-        Profilers lose events: waits of streams for each other, or a kernel between the two, which is the lag.
+        Profilers lose events: waits of streams for each other, or a kernel between the two tasks, which becomes the
+        lag.
         """
         start = self._builder.start[node]
         if start - ready_ns <= _LONG_NS:

@@ -1,4 +1,4 @@
-"""The critical path of a step as a measure: which component it went through, why the host was on it, and where."""
+"""Measures the critical path of a step: its components, the reasons for host time on it, and its longest pieces."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import EMPTY, Intervals, Ints, flat, window
+from hermes.base.intervals import EMPTY, Intervals, Ints, union_of_intervals, window
 from hermes.knowledge.host_work import GC, OUTSIDE
-from hermes.model.measures import StepSplit
 from hermes.model.path_measures import PathPart, PathStretch, StepFree, StepPath
-from hermes.profiles.measure.communication.arrivals import Arrival, Arrivals
-from hermes.profiles.measure.host.calls import CALLS, by_reason, spans
-from hermes.profiles.measure.path.equations import events
+from hermes.model.step_measures import StepSplit
+from hermes.profiles.measure.communication.last_arrivals import Arrival, Arrivals
+from hermes.profiles.measure.host.select_host_calls import CALLS, intervals_by_reason, spans
+from hermes.profiles.measure.path.build_event_graph import events
 from hermes.profiles.measure.path.graph import Graph, build
-from hermes.profiles.measure.path.lanes import NONE
 from hermes.profiles.measure.path.near_critical import rivals
-from hermes.profiles.measure.path.path import Piece, Scene, walk, walk_across, walk_gaps
+from hermes.profiles.measure.path.path import Piece, RankScene, walk, walk_across, walk_gaps
+from hermes.profiles.measure.path.previous_tasks import NONE
 from hermes.profiles.measure.steps.breakdown import free_of
 
 _COMPONENT = {
     "compute": "compute", "comm": "communication", "copy": "copy", "wait": "wait", "host": "host",
     "launch": "launch", "queue": "launch", "gap": "device gap", "unexplained": "unexplained",
 }  # fmt: skip
-# What was queued before the step and what follows it are part of its graph.
+# Times in ns before and after a step whose rows belong to its graph: work queued before the step, and work after it.
 BEFORE_NS = 20_000_000
 AFTER_NS = 50_000_000
 STRETCHES = 60
@@ -35,7 +35,7 @@ STRETCHES = 60
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Names, starts, ends and own times of calls, to be looked at many times."""
+    """The names, starts, ends and self times of calls, for repeated look-ups."""
 
     name: pl.Series
     start: Ints
@@ -44,18 +44,18 @@ class Calls:
 
     @staticmethod
     def of(rows: pl.DataFrame) -> Calls:
-        """From rows with `name`, `start_ns`, `dur_ns` and `self_ns`."""
+        """The calls in rows with `name`, `start_ns`, `dur_ns` and `self_ns`."""
         start, dur, own = (rows[name].to_numpy() for name in ("start_ns", "dur_ns", "self_ns"))
         return Calls(rows["name"], start, start + dur, own)
 
     def most(self, piece: Piece) -> tuple[str, int]:
-        """The call that takes most of a piece itself, and how much; an empty name when there is none."""
+        """The call with most self time in a piece, and that time in ns; an empty name if there is none."""
         inside = np.flatnonzero((self.start < piece.end_ns) & (self.end > piece.start_ns))
         if not len(inside):
             return "", 0
         shared = np.minimum(self.end[inside], piece.end_ns) - np.maximum(self.start[inside], piece.start_ns)
         taken = np.minimum(self.own[inside], shared)
-        # Of equals the first to start.
+        # Of equal calls, the first to start.
         first = np.lexsort((self.start[inside], -taken))[0]
         return str(self.name[int(inside[first])]), int(taken[first])
 
@@ -64,9 +64,9 @@ class Calls:
 class RankRows:
     """Rows of one rank in a stretch of time.
 
-    `kernel` needs `kernel_id, name, component, stream, start_ns, dur_ns, correlation, launch_ns, step`; `comm_op` the
-    same but `comm_id, group, library` for the first and third; `host_op` `kind, name, pid, tid, start_ns, dur_ns`,
-    `self_ns` and `correlation`; `flow` whole rows of kind `queue`, `launch` and `event`.
+    `kernel` needs `kernel_id, name, component, stream, start_ns, dur_ns, correlation, launch_ns, step`; `comm_op` needs
+    the same with `comm_id, group, library` in place of the first and third. `host_op` needs `kind, name, pid, tid,
+    start_ns, dur_ns`, `self_ns` and `correlation`; `flow` whole rows of kind `queue`, `launch` and `event`.
     """
 
     rank: int
@@ -79,17 +79,17 @@ class RankRows:
 
     @cached_property
     def graph(self) -> Graph:
-        """What each task and each call waited for."""
+        """The dependency graph: what each task and each call waited for."""
         return build(self.vendor, self.kernel, self.comm_op, self.host_op, self.flow)
 
     @cached_property
     def reasons_of_threads(self) -> dict[tuple[int | None, int | None], dict[str, Intervals]]:
-        """What `host_reasons` has worked out, by process and thread."""
+        """The results of `host_reasons`, by process and thread."""
         return {}
 
     @cached_property
     def collections(self) -> Calls:
-        """The garbage collections."""
+        """The garbage collections of the rank."""
         own = pl.col("dur_ns").alias("self_ns")
         return Calls.of(self.gc.select(pl.lit(GC).alias("name"), "start_ns", "dur_ns", own))
 
@@ -98,7 +98,7 @@ class RankRows:
         return {}
 
     def calls_of(self, pid: int | None, tid: int | None, *, below: bool) -> Calls:
-        """The calls of a thread: those of the runtime below, or those of the framework."""
+        """The calls of a thread: runtime calls if `below`, else calls of the framework."""
         known = self._calls
         if (pid, tid, below) not in known:
             of_thread = pl.col("pid").eq_missing(pid) & pl.col("tid").eq_missing(tid)
@@ -127,24 +127,24 @@ def step_path(
     stretch: Literal["window", "preparing"] = "window",
     most: int = STRETCHES,
 ) -> StepPath:
-    """The path through the window of one step of one rank; `across` follows it to the ranks that were waited for.
+    """The critical path through the window of one step of one rank; `across` follows it into awaited ranks.
 
-    With `stretch` `preparing`, through the time that the step took before its window. Of its stretches it holds the
-    `most` longest.
+    With `stretch` `preparing`, the path runs through the time that the step took before its window. The path holds its
+    `most` longest stretches.
 
-    `load` gives the rows of a rank from one moment of its clock to another, `offsets` what to add to its times to bring
+    `load` returns the rows of a rank between two moments of its clock. `offsets` are added to a rank's times to bring
     them to one clock.
     """
     start_ns, end_ns = _bounds(split, stretch)
     shift = offsets.get(split.rank, 0)
     rows: dict[int, RankRows] = {}
-    scenes: dict[int, Scene] = {}
+    scenes: dict[int, RankScene] = {}
 
-    def scene(rank: int) -> Scene:
+    def scene(rank: int) -> RankScene:
         if rank not in scenes:
             away = shift - offsets.get(rank, 0)
             rows[rank] = load(rank, start_ns + away - BEFORE_NS, end_ns + away + AFTER_NS)
-            scenes[rank] = Scene(
+            scenes[rank] = RankScene(
                 rank=rank, graph=rows[rank].graph, arrivals=arrivals.get(rank, {}), offset_ns=offsets.get(rank, 0)
             )
         return scenes[rank]
@@ -175,7 +175,7 @@ def step_free(
     """Why the device was free in the window of one step: what each gap's next task waited for; exact in sum."""
     end_ns = split.start_ns + split.window_ns
     rows = load(split.rank, split.start_ns - BEFORE_NS, end_ns + AFTER_NS)
-    scene = Scene(rank=split.rank, graph=rows.graph, arrivals=arrivals)
+    scene = RankScene(rank=split.rank, graph=rows.graph, arrivals=arrivals)
     gaps = free_of(split, rows.kernel, rows.comm_op)
     pieces = walk_gaps(scene, gaps)
     return StepFree(
@@ -193,8 +193,10 @@ def _bounds(split: StepSplit, stretch: Literal["window", "preparing"]) -> tuple[
     return split.start_ns, split.start_ns + split.window_ns
 
 
-def _parts(pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, Scene]) -> tuple[PathPart, ...]:
-    """What each component takes, the host by reason; largest first."""
+def _parts(
+    pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, RankScene]
+) -> tuple[PathPart, ...]:
+    """The time in ns of each component on the path, the host by reason; largest first."""
     sums: dict[tuple[int, str, str], int] = {}
     for piece in pieces:
         if piece.kind != "host":
@@ -219,11 +221,11 @@ def _union(pieces: Sequence[Piece]) -> Intervals:
     frame = pl.DataFrame(
         [(piece.start_ns, piece.end_ns) for piece in pieces], schema={"start": pl.Int64, "end": pl.Int64}, orient="row"
     )
-    return flat(frame["start"].to_numpy(), frame["end"].to_numpy())
+    return union_of_intervals(frame["start"].to_numpy(), frame["end"].to_numpy())
 
 
 def host_reasons(rows: RankRows, pid: int | None, tid: int | None) -> Mapping[str, Intervals]:
-    """When a host thread did what, by reason but `OUTSIDE`; of several reasons at one moment the first counts."""
+    """The times of a host thread by reason, except `OUTSIDE`; of several reasons at one moment the first counts."""
     known = rows.reasons_of_threads
     if (pid, tid) not in known:
         known[(pid, tid)] = dict(_reasons(rows, pid, tid))
@@ -235,15 +237,15 @@ def _reasons(rows: RankRows, pid: int | None, tid: int | None) -> Iterator[tuple
     every = [spans(calls), spans(rows.gc)]
     edges = [edge for when in every if when.span for edge in when.span]
     when = window(min(edges), max(edges)) if edges else EMPTY
-    for reason, found in by_reason(when, calls, rows.gc):
+    for reason, found in intervals_by_reason(when, calls, rows.gc):
         if reason != OUTSIDE:
             yield reason, found
 
 
 def _stretches(
-    pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, Scene], most: int
+    pieces: Sequence[Piece], rows: Mapping[int, RankRows], scenes: Mapping[int, RankScene], most: int
 ) -> Iterator[PathStretch]:
-    """The longest pieces, in the order of the path, with the names of what they are."""
+    """The longest pieces in the order of the path, with the names of their tasks or calls."""
     longest = sorted(pieces, key=lambda piece: piece.start_ns - piece.end_ns)[:most]
     chosen = {id(piece) for piece in longest}
     for piece in pieces:
@@ -269,7 +271,8 @@ def _named(piece: Piece, rows: RankRows, graph: Graph) -> tuple[str, str]:
         return "", ""
     _, tid = thread = graph.threads[piece.thread]
     half = (piece.end_ns - piece.start_ns) // 2
-    # What takes at least half of it, the collector before the runtime and that before the framework.
+    # The call that takes at least half of the piece: garbage collection before the runtime, the runtime before the
+    # framework.
     if rows.collections.most(piece)[1] > half:
         return GC, f"thread {tid}"
     name, ns = rows.calls_of(*thread, below=True).most(piece)
@@ -278,7 +281,7 @@ def _named(piece: Piece, rows: RankRows, graph: Graph) -> tuple[str, str]:
 
 
 def _reason(piece: Piece, rows: RankRows, thread: tuple[int | None, int | None]) -> str:
-    """What the host did for most of a piece in which many calls share the time, and none has a name for it."""
+    """The reason of most host time in a piece whose time many calls share, so that no single call names it."""
     own = window(piece.start_ns, piece.end_ns)
     parts = {reason: (own & when).total for reason, when in host_reasons(rows, *thread).items()}
     return max(parts, key=lambda reason: parts[reason]) if any(parts.values()) else OUTSIDE

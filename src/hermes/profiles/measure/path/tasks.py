@@ -1,4 +1,4 @@
-"""Device tasks as arrays: when each ran, where, and what it waited for."""
+"""Device tasks as arrays: start, end, stream, launch, and the task that each waited for."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from hermes.base.intervals import Ints
-from hermes.profiles.measure.path.lanes import NONE
+from hermes.profiles.measure.path.previous_tasks import NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """Device tasks by start: equally long arrays; -1 where there is none.
+    """Device tasks by start, as equally long arrays; -1 stands for a missing value.
 
-    `bind` is the task that a task waited for last, `launch_thread` and `launch_ns` the host thread and the moment of
-    its launch if that was last. `comm` is the row of `comm_op`, `kernel` that of `kernel`. `line` names the stream or
-    group, `before` is the task before it there, or, where that one of a stream was still under way, `beside` is;
-    `called_thread` and `called_ns` are its launch, last or not. `step` is the number of the step that owns it,
-    `correlation` that of the call which launched it; `pageable` is 1 for copies from or to pageable memory.
+    `bind` is the task that a task waited for last; `launch_thread` and `launch_ns` are the host thread and the moment
+    of its launch if the launch was last. `comm` is the row of `comm_op`, `kernel` the row of `kernel`. `line` names the
+    stream or group. `before` is the previous task there; a previous task that was still running on a stream is `beside`
+    instead. `called_thread` and `called_ns` are the task's launch, last or not. `step` is the number of the step that
+    owns the task, `correlation` that of the call which launched it; `pageable` is 1 for copies from or to pageable
+    memory.
     """
 
     start: Ints
@@ -40,10 +41,10 @@ class Tasks:
 
 
 def under_way(tasks: Tasks, at_ns: int) -> int:
-    """The work that the device does at a moment, of several compute first and then the last to end; -1 without any.
+    """The task that the device works on at a moment: compute first, then the last to end; -1 without any.
 
     Communication beside compute is hidden: it may have been launched late, into a stream of its own, while the device
-    had work for long.
+    still had much work.
     """
     running = (tasks.start < at_ns) & (tasks.end >= at_ns)
     component = np.array(tasks.component, dtype=object)

@@ -1,1 +1,1 @@
-"""Measures of steps: their split, what ran beside what, the longest operators."""
+"""Measures of steps: their split, overlap, and the longest kernels, operators and calls."""

@@ -1,4 +1,4 @@
-"""Splits steps, ranks and streams into compute, communication, copies and free time by exact interval algebra."""
+"""Splits steps, ranks and streams into compute, communication, copies and free time, exactly by intervals."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import numpy as np
 import polars as pl
 
 from hermes.base.intervals import Intervals, window
-from hermes.knowledge.vendors import traits
-from hermes.model.measures import AscendSplit, ExposedOp, RankTotal, StepSplit, StreamBusy
-from hermes.model.typical_step import typical_step, works
+from hermes.knowledge.vendor_traits import traits
+from hermes.model.step_measures import AscendSplit, ExposedOp, RankTotal, StepSplit, StreamBusy
+from hermes.model.typical_step import device_works, typical_step
 from hermes.profiles.measure.registry import RankTables, per_rank
-from hermes.profiles.measure.steps.device_work import Work, flat_of, tasks_of_device, work_of
+from hermes.profiles.measure.steps.device_work import DeviceWork, flat_of, tasks_of_device, work_of
 from hermes.profiles.measure.steps.step_window import StepWindow, step_windows, tasks_by_step
 
 
 def step_splits(vendor: str, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[StepSplit, ...]:
-    """One row per step of one rank, in step order; one row for the whole capture when no step was marked.
+    """One row per step of one rank, in step order; one row for the whole capture if no step was marked.
 
-    `step_window` says what a step is. A profiler that stops within a step leaves the beginning of one: marks at either
-    end in which the device did nothing, shorter than each in which it worked, are no steps, and halve no mean of two.
+    `step_window` defines a step. A profiler that stops within a step leaves the beginning of a step. Marks at either
+    end without device work, shorter than every mark with work, are not steps: they would distort the mean.
     """
     rank = _rank(step, kernel, comm_op)
     if rank is None:
         return ()
     found = tuple(_split(rank, one) for one in step_windows(vendor, step, tasks_of_device(kernel, comm_op)))
-    shortest = min((split.window_ns for split in found if works(split)), default=0)
-    whole = [place for place, split in enumerate(found) if works(split) or split.window_ns >= shortest]
+    shortest = min((split.window_ns for split in found if device_works(split)), default=0)
+    whole = [place for place, split in enumerate(found) if device_works(split) or split.window_ns >= shortest]
     return found[whole[0] : whole[-1] + 1] if whole else found
 
 
@@ -47,9 +47,9 @@ def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFram
 
 
 def summed_splits(step_reported: pl.DataFrame) -> tuple[StepSplit, ...]:
-    """The steps of a rank of which only the profiler's own split is there; when they began is not known.
+    """The steps of a rank that has only the profiler's own split; their start is unknown.
 
-    Copies are part of its free time.
+    Copies are part of the free time.
     """
     return tuple(
         StepSplit(
@@ -73,7 +73,7 @@ def summed_splits(step_reported: pl.DataFrame) -> tuple[StepSplit, ...]:
 
 
 def reported_splits(step_reported: pl.DataFrame) -> tuple[AscendSplit, ...]:
-    """The rows of the profiler's own file, as the same measure."""
+    """The rows of the profiler's own step file, in the form of the same measure."""
     return tuple(
         AscendSplit(
             rank=row["rank"],
@@ -93,14 +93,14 @@ def reported_splits(step_reported: pl.DataFrame) -> tuple[AscendSplit, ...]:
 
 
 def rank_total(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> RankTotal | None:
-    """All device rows of one rank together; None when there are none."""
+    """The time of all device rows of one rank; None if there are none."""
     tasks = tasks_of_device(kernel, comm_op)
     rank = _rank(kernel, comm_op)
     if rank is None or not tasks.height:
         return None
     work = work_of(tasks)
     busy = device_busy(kernel, comm_op)
-    # A task of no length still opens and closes the span.
+    # A task of no length still extends the span.
     starts = tasks["start_ns"].to_numpy()
     span_ns = int((starts + tasks["dur_ns"].to_numpy()).max() - starts.min())
     return RankTotal(
@@ -119,16 +119,16 @@ def rank_total(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> RankTotal | None:
 
 
 def device_busy(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
-    """When the device of one rank computed, communicated or copied."""
+    """The times in which the device of one rank computed, communicated or copied."""
     work = work_of(tasks_of_device(kernel, comm_op))
     return work.compute | work.comm | work.copy
 
 
 def free_of(split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
-    """When the device of one rank had nothing to do in the window of a step; as long as its `free_ns` in sum."""
+    """The times in which a rank's device had nothing to do in the window of a step; their sum is its `free_ns`."""
     tasks = tasks_of_device(kernel, comm_op)
     if split.window_kind == "device" and split.step is not None:
-        # The window is the device's own, and holds what the step launched.
+        # The window is the device's own, and holds the work that the step launched.
         tasks = tasks.filter(pl.col("step") == split.step)
     work = work_of(tasks)
     end = split.start_ns + split.window_ns
@@ -138,7 +138,7 @@ def free_of(split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> In
 def owned_tasks(
     split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame, groups: Mapping[str, str]
 ) -> pl.DataFrame:
-    """The tasks that the split of a step rests on, with their `lane`: a copy's direction, a collective's group."""
+    """The tasks from which a step's split is computed, with their `lane`: a copy's direction, a collective's group."""
     comm = pl.col("group").replace_strict(dict(groups), default=pl.col("group"), return_dtype=pl.String)
     lanes = kernel.with_columns(pl.when(pl.col("component") == "copy").then("direction").alias("lane"))
     operations = comm_op.with_columns(comm.alias("lane"))
@@ -153,7 +153,7 @@ def owned_tasks(
 
 
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:
-    """One row per stream and component of one rank."""
+    """The busy time of each stream and component of one rank, one row each."""
     rank = _rank(kernel)
     rows = kernel.select("stream", "component", "start_ns", "dur_ns").filter(pl.col("component") != "other")
     found = [
@@ -207,7 +207,7 @@ def _split(rank: int, one: StepWindow) -> StepSplit:
     )
 
 
-def _ascend(rank: int, step: int | None, work: Work, bubble_ns: int, host_start: int | None) -> AscendSplit:
+def _ascend(rank: int, step: int | None, work: DeviceWork, bubble_ns: int, host_start: int | None) -> AscendSplit:
     busy = work.compute | work.comm
     # A step whose tasks all have no length has an empty window.
     start, end = busy.span or (0, 0)
@@ -227,7 +227,7 @@ def _ascend(rank: int, step: int | None, work: Work, bubble_ns: int, host_start:
 
 
 def exposed_by_op(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> dict[str, int]:
-    """Exposed nanoseconds of one rank by operation (`all_reduce`, …), each against compute alone."""
+    """Exposed communication of one rank in ns by operation (`all_reduce`, …), each compared with compute alone."""
     compute = work_of(tasks_of_device(kernel, comm_op)).compute
     parts = comm_op.partition_by("op", as_dict=True)
     return {
@@ -236,7 +236,7 @@ def exposed_by_op(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> dict[str, int]
 
 
 def spread(values: list[int]) -> tuple[int, int, int]:
-    """Minimum, median and maximum of some nanoseconds; the median of an even count is the lower middle rounded half."""
+    """Minimum, median and maximum in ns; an even count's median is the mean of the middle two, rounded down."""
     array = np.sort(np.asarray(values, dtype=np.int64))
     middle = len(array) // 2
     median = int(array[middle]) if len(array) % 2 else int((array[middle - 1] + array[middle]) // 2)
@@ -248,7 +248,7 @@ _COMM_OP = ("rank", "library", "op", "start_ns", "dur_ns", "step", "group", "lau
 
 
 def splits_of(rank: RankTables) -> tuple[StepSplit, ...]:
-    """The steps of a rank."""
+    """The steps of a rank with their split into parts."""
     return rank.once(_splits)
 
 
@@ -257,14 +257,14 @@ def _splits(rank: RankTables) -> tuple[StepSplit, ...]:
 
 
 def typical_of(rank: RankTables) -> StepSplit | None:
-    """The typical step of a rank, where it has a length."""
+    """The typical step of a rank; None if it has no length."""
     split = typical_step(rank.once(_splits))
     return split if split is not None and split.window_ns > 0 else None
 
 
-@per_rank(AscendSplit)
+@per_rank(AscendSplit, beside=("step_reported",))
 def ascend_of(rank: RankTables) -> tuple[AscendSplit, ...]:
-    """The steps by Ascend's definition: computed, then as its own file has them."""
+    """The steps by Ascend's definition: first as computed from tasks, then as in Ascend's own file."""
     if not traits(rank.vendor).step_file:
         return ()
     computed = ascend_splits(rank.table("step"), rank.table("kernel"), rank.table("comm_op"))
@@ -273,18 +273,18 @@ def ascend_of(rank: RankTables) -> tuple[AscendSplit, ...]:
 
 @per_rank(RankTotal, needs={"kernel": _KERNEL, "comm_op": _COMM_OP})
 def total_of(rank: RankTables) -> RankTotal | None:
-    """All device rows of a rank."""
+    """The time of all device rows of a rank."""
     return rank_total(rank.table("kernel"), rank.table("comm_op"))
 
 
 @per_rank(StreamBusy)
 def streams_of(rank: RankTables) -> tuple[StreamBusy, ...]:
-    """The streams of a rank."""
+    """The busy time of each stream of a rank."""
     return stream_busy(rank.table("kernel"))
 
 
 @per_rank(ExposedOp)
 def exposed_of(rank: RankTables) -> tuple[ExposedOp, ...]:
-    """Exposed communication by operation."""
+    """Exposed communication of a rank by operation."""
     found = exposed_by_op(rank.table("kernel"), rank.table("comm_op"))
     return tuple(ExposedOp(rank=rank.rank, op=op, exposed_ns=ns) for op, ns in found.items())

@@ -1,4 +1,4 @@
-"""What a device did: its tasks without what is recorded twice, and when it computed, communicated and copied."""
+"""The tasks of a device without duplicates, and the intervals in which it computed, communicated and copied."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.base.intervals import EMPTY, Intervals, flat
-from hermes.knowledge.vendors import SHOWN_AS_OPERATIONS
+from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
+from hermes.knowledge.vendor_traits import SHOWN_AS_OPERATIONS
 
 _PARTS = ("compute", "comm", "copy")
 _PART = (
@@ -18,8 +18,8 @@ _PART = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What a device did, as three sets of intervals."""
+class DeviceWork:
+    """The work of a device as three sets of intervals."""
 
     compute: Intervals = EMPTY
     comm: Intervals = EMPTY
@@ -27,15 +27,15 @@ class Work:
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """From the first to the last compute or communication; copies alone open no window, as in Ascend's tools."""
+        """The span of compute and communication; copies alone open no window, as in Ascend's tools."""
         return (self.compute | self.comm).span or self.copy.span
 
 
 def tasks_of_device(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFrame:
-    """The device's work: kernels and copies, and communication as operations where they are recorded.
+    """The device's work: kernels and copies, and communication as operations if they are recorded.
 
-    Ascend shows each collective as one operation and again as its transfers and waits on streams: only the
-    operation counts. Operations without any device row (gloo on a CPU) are no device work.
+    Ascend shows each collective as one operation and again as its transfers and waits on streams: only the operation
+    counts. Operations without any device row (gloo on a CPU) are no device work.
     """
     columns = ["component", "start_ns", "dur_ns", "step", *more]
     if not kernel.height and SHOWN_AS_OPERATIONS not in comm_op["library"]:
@@ -46,16 +46,22 @@ def tasks_of_device(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> 
     return pl.concat([own, comm]).with_columns(_PART)
 
 
-def work_of(tasks: pl.DataFrame) -> Work:
-    """When the tasks, as `tasks_of_device` gives them, computed, communicated and copied."""
-    # With NumPy: a capture has many steps, and Polars would queue each of their small filters behind its large ones.
+def work_of(tasks: pl.DataFrame) -> DeviceWork:
+    """The times in which the tasks, given by `tasks_of_device`, computed, communicated and copied."""
+    # NumPy is used because a capture has many steps, and Polars would queue each small filter behind its large ones.
     starts, part = tasks["start_ns"].to_numpy(), tasks["part"].to_numpy()
     ends = starts + tasks["dur_ns"].to_numpy()
     own = (part == place for place in range(len(_PARTS)))
-    return Work(**{name: flat(starts[mine], ends[mine]) for name, mine in zip(_PARTS, own, strict=True) if mine.any()})
+    return DeviceWork(
+        **{
+            name: union_of_intervals(starts[mine], ends[mine])
+            for name, mine in zip(_PARTS, own, strict=True)
+            if mine.any()
+        }
+    )
 
 
 def flat_of(rows: pl.DataFrame) -> Intervals:
-    """The time in which any of the rows ran."""
+    """The times in which any of the rows ran."""
     starts = rows["start_ns"].to_numpy()
-    return flat(starts, starts + rows["dur_ns"].to_numpy()) if len(starts) else EMPTY
+    return union_of_intervals(starts, starts + rows["dur_ns"].to_numpy()) if len(starts) else EMPTY

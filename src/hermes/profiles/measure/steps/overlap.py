@@ -1,4 +1,4 @@
-"""What ran at once in a step: the exclusive time of every combination of components, by one sweep."""
+"""Measures overlap in a step: the exclusive time of every combination of components, by one sweep."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import polars as pl
 
 from hermes.base.intervals import Intervals, exclusive
 from hermes.knowledge.host_work import DATA
-from hermes.knowledge.vendors import MARKED_ALONE
-from hermes.model.measures import StepSplit
+from hermes.knowledge.vendor_traits import MARKED_ALONE
 from hermes.model.overlap_measures import OverlapPart, OverlapState, StepOverlap
-from hermes.profiles.measure.host.calls import named, spans, within, working
+from hermes.model.step_measures import StepSplit
+from hermes.profiles.measure.host.select_host_calls import calls_within, names_reason, spans, working_intervals
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.steps.breakdown import owned_tasks, typical_of
-from hermes.profiles.measure.steps.device import step_calls
+from hermes.profiles.measure.steps.device_of_step import step_calls
 
-# The order in which one hides another: what stands behind is exposed only where nothing before it runs.
+# The order in which components hide each other: a component is exposed only while none before it runs.
 ORDER = ("compute", "communication", "copy", "data input", "host")
 # On a machine without accelerator the operators of the host are the computing.
 _ORDER_OF_CPU = ("host", "communication", "data input")
@@ -33,19 +33,19 @@ def step_overlap(
     gc: pl.DataFrame,
     groups: Mapping[str, str],
 ) -> StepOverlap:
-    """The window of one step of one rank by what ran at once.
+    """The window of one step of one rank, by the components that ran at once.
 
     `kernel` needs `component, direction, start_ns, dur_ns, step`, `comm_op` `group, library` for the first two,
     `host_op` `kind, name, pid, tid, start_ns, dur_ns` of at least this stretch; `groups` names the groups. The tasks
-    are those of the step's split, so that compute, communication and copies give its numbers.
+    are those of the step's split: compute, communication and copies have the same totals.
     """
     start, end = split.start_ns, split.start_ns + split.window_ns
-    # What computed beside those is not recorded.
+    # Compute beside operations that are only marked is not recorded.
     comm_op = comm_op.filter(pl.col("library").fill_null("") != MARKED_ALONE)
     tasks = owned_tasks(split, kernel, comm_op, groups)
-    calls = within(host_op, start, end)
+    calls = calls_within(host_op, start, end)
     order = _ORDER_OF_CPU if split.compute_ns is None else ORDER
-    found = [*_device(tasks), *_host(calls, within(gc, start, end), alone=split.compute_ns is None)]
+    found = [*_device(tasks), *_host(calls, calls_within(gc, start, end), alone=split.compute_ns is None)]
     found = [one for one in found if one[0] in order and one[3].clip(start, end).total]
     states = exclusive([own for _, _, _, own in found], start, end)
     parts = tuple(
@@ -68,11 +68,11 @@ def step_overlap(
 
 
 _Found = tuple[str, str | None, int, Intervals]
-"""Component, group, number of events, when."""
+"""A component, its group, its number of events, and its times."""
 
 
 def _device(tasks: pl.DataFrame) -> Iterator[_Found]:
-    """The components of the device; of many groups the busiest, and the others as one."""
+    """The components of the device; of many groups the busiest, and the other groups as one."""
     tasks = tasks.with_columns(
         pl.when(pl.col("component") == "comm").then(pl.col("lane").fill_null("group not recorded")).otherwise("lane")
     )  # fmt: skip
@@ -92,10 +92,10 @@ def _device(tasks: pl.DataFrame) -> Iterator[_Found]:
 
 
 def _host(calls: pl.DataFrame, gc: pl.DataFrame, *, alone: bool) -> Iterator[_Found]:
-    fetches = calls.filter(named(DATA) & pl.col("kind").is_in(["op", "mark", "python"]))
+    fetches = calls.filter(names_reason(DATA) & pl.col("kind").is_in(["op", "mark", "python"]))
     yield "data input", None, fetches.height, spans(fetches)
     active = calls.filter(~pl.col("kind").is_in(["step", "mark", "python"])).height + gc.height
-    yield "host", None, active, working(calls, gc, alone=alone)
+    yield "host", None, active, working_intervals(calls, gc, alone=alone)
 
 
 def _part(
@@ -126,6 +126,6 @@ def overlap_of(rank: RankTables) -> StepOverlap | None:
 
 
 def _distinct(groups: pl.DataFrame) -> dict[str, str]:
-    """Names of groups by key; two groups of one name keep the end of their key."""
+    """Names of groups by key; two groups of one name get the end of their key appended."""
     counts = dict(groups["name"].value_counts().iter_rows())
     return {str(key): str(name) if counts[name] == 1 else f"{name} {str(key)[-6:]}" for key, name in groups.iter_rows()}

@@ -1,6 +1,6 @@
-"""What a step is: where the window of each begins and ends, and which of the device's work it holds.
+"""Finds step windows: where each step begins and ends, and which device work belongs to it.
 
-docs/decisions/0003 says why. Which of the steps stands for a rank is said in `model/typical_step.py`.
+docs/decisions/0003 says why. `model/typical_step.py` defines which step stands for a rank.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from typing import Literal
 
 import polars as pl
 
-from hermes.knowledge.vendors import traits
+from hermes.knowledge.vendor_traits import traits
 from hermes.model.tables.unmarked_steps import FOUND, WHOLE
-from hermes.profiles.measure.steps.device_work import Work, work_of
+from hermes.profiles.measure.steps.device_work import DeviceWork, work_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepWindow:
-    """The window of one step, half-open; without a number it is the whole capture of a device, 1 of a host alone.
+    """The half-open window of one step in ns, and the device work in it.
 
-    `mark` is the host's mark, `first_ns` the first task that counts for the step; `work` is None where no device was
-    recorded.
+    `step` is None for the whole capture of a device, and 1 for the whole capture of a host alone. `mark` is the host's
+    mark, `first_ns` the first task that counts for the step; `work` is None if no device was recorded.
     """
 
     step: int | None
     kind: Literal["device", "host", "found", "capture"]
     start_ns: int
     end_ns: int
-    work: Work | None
+    work: DeviceWork | None
     mark: tuple[int, int] | None = None
     first_ns: int | None = None
 
 
 def step_windows(vendor: str, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
-    """The steps of one rank, in order; one for the whole capture when no step was marked.
+    """The steps of one rank, in order; one step for the whole capture if none was marked.
 
-    On Ascend a step's window is the device's, and holds the work that the step launched. Elsewhere it is the host's
-    mark, and holds what the device did in that time.
+    On Ascend a step's window is the device's, and holds the work that the step launched. On other devices it is the
+    host's mark, and holds what the device did in that time.
     """
     if not step.height and tasks["step"].null_count() == tasks.height:
         return _capture(work_of(tasks)) if tasks.height else iter(())
@@ -45,14 +45,14 @@ def step_windows(vendor: str, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterat
 
 
 def tasks_by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
-    """Each step's rows, in step order; the rows of no step, as None, only where there is no step at all."""
+    """The rows of each step, in step order; if no row has a step, all rows under None."""
     parts = tasks.partition_by("step", as_dict=True)
     numbers = sorted(number for (number,) in parts if number is not None)
     for number in numbers or ([None] if tasks.height else []):
         yield number, parts[(number,)]
 
 
-def _capture(work: Work) -> Iterator[StepWindow]:
+def _capture(work: DeviceWork) -> Iterator[StepWindow]:
     span = (work.compute | work.comm | work.copy).span
     if span:
         yield StepWindow(step=None, kind="capture", start_ns=span[0], end_ns=span[1], work=work)
@@ -66,7 +66,7 @@ def _of_device(step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
     owned = dict(tasks_by_step(tasks))
     for number in sorted({*marks, *(number for number in owned if number is not None)}):
         mark = marks.get(number)
-        work = work_of(owned[number]) if number in owned else Work()
+        work = work_of(owned[number]) if number in owned else DeviceWork()
         if work.span:
             start, end = work.span
             yield StepWindow(
@@ -83,7 +83,7 @@ def _of_host(step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
     rows = step.sort("start_ns").select("step", "start_ns", "dur_ns", "name")
     for number, start, length, name in rows.iter_rows():
         mark = (start, start + length)
-        # What the device still does for the step before counts in the window, and so does not make it prepare.
+        # Device work for the step before counts in the window, and so does not count as preparing.
         inside = busy.clip(*mark).span
         yield StepWindow(
             step=number,

@@ -1,1 +1,1 @@
-"""Measures of how a job is laid out over its ranks."""
+"""Measures of a job's layout over its ranks: pipeline, balance, modules, ranges and the rank matrix."""

@@ -1,4 +1,4 @@
-"""How evenly ranks are loaded: tokens of their batches, tokens that a router sends to their experts."""
+"""Measures the balance of ranks: tokens of their batches, and tokens routed to their experts."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from numpy.typing import NDArray
 
 from hermes.knowledge.cost.tensors import BETWEEN_TENSORS
 from hermes.model.compute_measures import StepCompute
-from hermes.model.measures import StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.model.structure_measures import Balance
 
 EMBEDDINGS = ("aten::embedding", "GatherV2", "EmbeddingV2", "Embedding", "Gather")
-"""Framework operator and Ascend kernel types that look tokens up in a table: its second input has one index a token."""
+"""Framework operators and Ascend kernel types that look up tokens: their second input has one index per token."""
 EXPERT_KERNELS = "GroupedMatmul"
-"""What the types of Ascend's kernels for it begin with."""
+"""The prefix of Ascend's kernel types for grouped products of experts."""
 _LEAST_ROWS = 1_000
-"""Tables with fewer rows are no vocabulary: positions, token types."""
+"""Tables with fewer rows are no vocabulary, but positions or token types."""
 _MOST_GROUPS = 64
 _SAMPLES = 4
 _KNOWN = 0.9
-"""Of the time of products, convolutions and attention, the part whose operations are known at least."""
+"""The least share of the time of products, convolutions and attention whose operations must be known."""
 
 
 def tokens_of(calls: pl.DataFrame) -> pl.DataFrame:
-    """`step` and `tokens` of one rank, from the shapes of its lookups: `step, shapes` of `EMBEDDINGS`.
+    """Tokens by step of one rank (`step`, `tokens`), from the shapes of its lookups (`step, shapes` of `EMBEDDINGS`).
 
-    A model looks its tokens up once a micro-batch; where several lookups share a step, those of the largest table
+    A model looks its tokens up once per micro-batch; if several lookups share a step, the lookups of the largest table
     count.
     """
     parts = pl.col("shapes").str.split(BETWEEN_TENSORS)
@@ -47,7 +47,7 @@ def tokens_of(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def expert_tokens_of(calls: pl.DataFrame) -> pl.DataFrame:
-    """`step` and `tokens` of one rank: rows of the first input of its grouped multiplications, mean over them."""
+    """Expert tokens by step of one rank (`step`, `tokens`): mean rows of the first input of its grouped products."""
     rows = calls.filter(pl.col("step").is_not_null()).select(
         "step",
         pl.col("shapes").str.extract(r"^(\d+),").cast(pl.Int64, strict=False).alias("tokens"),
@@ -56,9 +56,9 @@ def expert_tokens_of(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def operations_of(steps: Iterable[StepCompute]) -> tuple[Mapping[int, pl.DataFrame], pl.DataFrame]:
-    """By rank `step` and `tokens`, here operations of a step, where hardly one is unknown; and its compute time.
+    """Operations by step of each rank (`step`, `tokens`), if hardly any is unknown; and the compute time.
 
-    The time is `rank, step, compute_ns`: what a step's operators took, added up, where no device tells.
+    The time is `rank, step, compute_ns`: the sum of what a step's operators took, used if no device tells.
     """
     known = [row for row in steps if row.step is not None and row.flops and (row.known_share or 0) >= _KNOWN]
     every = pl.DataFrame(
@@ -78,9 +78,9 @@ def balances(
     splits: Iterable[StepSplit],
     work: pl.DataFrame | None = None,
 ) -> tuple[Balance, ...]:
-    """One row for each group of which two ranks or more have a load, the most uneven first; else one of all ranks.
+    """One row for each group with a load on two ranks or more, the most uneven first; else one row of all ranks.
 
-    `work` is `rank, step, compute_ns` for ranks of which no device tells how long they compute.
+    `work` is `rank, step, compute_ns` for ranks without recorded device tasks.
     """
     rows = [
         own.select(pl.lit(rank, dtype=pl.Int64).alias("rank"), "step", pl.col("tokens").cast(pl.Float64))
@@ -118,7 +118,7 @@ def _balance(
     by_step = rows.group_by("step").agg((pl.col("tokens").max() / pl.col("tokens").mean() - 1).alias("over"))
     pairs = rows.drop_nulls("compute_ns")
     middle = by_step["over"].median()
-    # Of steps in which all are known.
+    # Only steps in which all ranks are known.
     late = (
         pairs.group_by("step")
         .agg(pl.len().alias("ranks"), (pl.col("compute_ns").max() - pl.col("compute_ns").mean()).alias("late_ns"))

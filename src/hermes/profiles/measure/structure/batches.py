@@ -1,8 +1,8 @@
-"""Batches of inference by phase: prefill, decode, or both at once.
+"""Finds the batches of an inference service by phase: prefill, decode, or both at once.
 
-They are told by the profiler of a service, or by the ranges in which a server runs them.
-vLLM names a range by what it holds: `execute_context_2(1776)_generation_3(3)` has two requests in their prefill, with
-1776 tokens, and three that decode; newer versions add more numbers behind those of the tokens.
+Batches are known from the profiler of a service, or from the ranges in which a server runs them. vLLM names a range by
+its content: `execute_context_2(1776)_generation_3(3)` has two requests in their prefill, with 1776 tokens, and three
+that decode. Newer versions of vLLM append more numbers.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import polars as pl
 from hermes.model.service_measures import Batches, Phase
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.structure.modules import asked_of, nodes_of
-from hermes.profiles.measure.structure.ranges import RANGES, inclusive
+from hermes.profiles.measure.structure.named_ranges import RANGES, inclusive
 
 _BATCH = re.compile(r"execute_context_(\d{1,9})\((\d{1,12})[_\d]*\)_generation_(\d{1,9})\((\d{1,12})[_\d]*\)")
 _STARTS = "execute_context_"
 _PHASES: tuple[Phase | None, ...] = ("prefill", "decode", "mixed", None)
 
 
-@per_rank(Batches)
+@per_rank(Batches, beside=("batch",))
 def batches_of(rank: RankTables) -> tuple[Batches, ...]:
-    """The batches of a rank; none where nothing names any."""
+    """The batches of a rank; empty if no profiler or range names any."""
     served = tuple(served_batches(rank.rank, rank.data.table("batch")))
     named = rank.data.where("host_op", RANGES, (pl.col("kind") == "mark") & pl.col("name").str.starts_with(_STARTS))
     if not named.height:
@@ -33,9 +33,9 @@ def batches_of(rank: RankTables) -> tuple[Batches, ...]:
 
 
 def served_batches(rank: int, rows: pl.DataFrame) -> Iterator[Batches]:
-    """One row for each phase of the batches that ran; `rows` are those of the table `batch`.
+    """One row for each phase of the batches that ran; `rows` are rows of the table `batch`.
 
-    Each process runs the batch: those of the process with most of them count.
+    Each process runs the batch: the batches of the process with most of them count.
     """
     ran = rows.filter(pl.col("kind") == ("execute" if (rows["kind"] == "execute").any() else "forward"))
     most = ran.group_by("process", maintain_order=True).len().sort("len", descending=True, maintain_order=True)
@@ -55,7 +55,7 @@ def _sum(values: pl.Series) -> int | None:
 
 
 def batches(rank: int, named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame) -> Iterator[Batches]:
-    """One row for each phase that is there, prefill first."""
+    """One row for each phase that occurs, prefill first."""
     named, device, kernels, _ = inclusive(named, asked, nodes)
     rows: dict[Phase, list[tuple[int, int, int, int, int]]] = {"prefill": [], "decode": [], "mixed": []}
     for at, (name, length) in enumerate(named.select("name", "dur_ns").iter_rows()):

@@ -1,6 +1,7 @@
-"""Tokens of single grouped multiplications: which of a step the router fills most unevenly over the ranks of a group.
+"""Measures the balance of single expert operators (grouped products) over the ranks of a group.
 
-The n-th such operator of a step is the same layer on every rank of a group: each runs the same layers in one order.
+The n-th expert operator of a step is the same layer on every rank of a group: each rank runs the same layers in one
+order.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import polars as pl
 from hermes.model.structure_measures import ExpertOperator
 
 MOST_CALLS = 8_192
-"""Calls that a rank may send: the first steps that fit."""
+"""The most calls that a rank may send: the calls of the first steps that fit."""
 MOST = 20
 _LEAST_RANKS = 2
 
 
 def expert_calls_of(calls: pl.DataFrame) -> pl.DataFrame:
-    """`step, place, name, tokens` of one rank's grouped multiplications: `step, name, start_ns, shapes` of them.
+    """The grouped products of one rank as `step, place, name, tokens`, from their `step, name, start_ns, shapes`.
 
-    `place` counts them from 0 within their step. Steps beyond so many calls are left out, but for the first.
+    `place` counts the products from 0 within their step. Steps beyond `MOST_CALLS` calls are left out, except the first
+    step.
     """
     owned = calls.filter(pl.col("step").is_not_null()).sort("step", "start_ns", maintain_order=True)
     rows = owned.select(

@@ -1,4 +1,4 @@
-"""Any metric of any rank in one table that holds thousands of ranks: a row a rank, or a block with its extremes."""
+"""Builds the rank matrix: any metric of all ranks in one table, with many ranks in blocks with their extremes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hermes.model.structure_measures import MatrixRow, Metric, RankMatrix, Sprea
 from hermes.model.typical_step import JobSteps
 
 ROWS = 128
-"""A table of more rows is not read; ranks beyond it share rows."""
+"""The most rows of the matrix: with more ranks, consecutive ranks share a row."""
 
 Values = Mapping[int, float]
 
@@ -20,9 +20,9 @@ Values = Mapping[int, float]
 def rank_matrix(
     ranks: Sequence[int], metrics: Sequence[tuple[str, str, Values]], *, most: int = ROWS
 ) -> RankMatrix | None:
-    """The matrix of name, unit and values by rank of each metric; those that no rank has are left out.
+    """The matrix of each metric's name, unit and values by rank; metrics that no rank has are left out.
 
-    With more than `most` ranks a row holds so many consecutive ones, a power of two, that `most` rows suffice.
+    With more than `most` ranks, a row holds a power of two of consecutive ranks, so that `most` rows suffice.
     """
     known = [(name, unit, values) for name, unit, values in metrics if values]
     ordered = sorted(set(ranks))
@@ -81,11 +81,11 @@ OF_OPERATIONS: tuple[tuple[str, str], ...] = (
     ("idle in communication", "idle_ns"),
     ("transfer beside compute", "hidden_ns"),
 )
-"""Metrics of operations whose last arrival is known: their sum, a step."""
+"""Metrics of operations with a known last arrival: their sum per step."""
 
 
 def medians(steps: JobSteps, field: str) -> dict[int, float]:
-    """The median of a field of the splits of each rank that has it."""
+    """The median of a field of the splits, for each rank that has the field."""
     known = {
         rank: [ns for split in steps.of(rank) if (ns := getattr(split, field)) is not None] for rank in steps.ranks
     }
@@ -93,7 +93,7 @@ def medians(steps: JobSteps, field: str) -> dict[int, float]:
 
 
 def per_step(rows: pl.DataFrame | None, column: str, steps: Mapping[int, int]) -> dict[int, float]:
-    """The sum of a column of the split operations of each rank over its steps; those of no step left out."""
+    """For each rank, the sum of a column of its split operations per step; operations outside steps are left out."""
     if rows is None:
         return {}
     own = rows.filter(pl.col("split"))
@@ -105,15 +105,15 @@ def per_step(rows: pl.DataFrame | None, column: str, steps: Mapping[int, int]) -
     return {rank: ns / steps.get(rank, 1) for rank, ns in summed.select("rank", "ns").iter_rows()}
 
 
-def held(slow: Sequence[SlowRank], steps: Mapping[int, int]) -> dict[int, float]:
-    """How long each rank held the others up, a step: 0 for those that never did, where any did."""
+def delays_of_ranks(slow: Sequence[SlowRank], steps: Mapping[int, int]) -> dict[int, float]:
+    """How many ns per step each rank delayed the others: 0 for ranks that never did, if any did."""
     if not slow:
         return {}
     return dict.fromkeys(steps, 0.0) | {one.rank: one.held_ns / steps.get(one.rank, 1) for one in slow if one.collected}
 
 
 def speeds(sums: Sequence[pl.DataFrame]) -> dict[int, float]:
-    """Bytes over time of all transfers of each rank, 10^9 bytes a second."""
+    """The link speed of each rank in 10^9 bytes a second: bytes over time of all its transfers."""
     if not sums:
         return {}
     total = (

@@ -1,4 +1,4 @@
-"""Device time by module and by named range: what was launched in each, forward, and backward of what it computed."""
+"""Measures device time by module and by named range: forward work, and the backward work that belongs to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from hermes.base.nesting import enclosing
+from hermes.base.enclosing_calls import enclosing
 from hermes.model.declare import field, measure
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.registry import RankTables, per_rank
@@ -39,8 +39,8 @@ _LANE = ("pid", "tid", "start_ns")
 class ModuleTime:
     """All calls of one module, or of one named range, below the same callers.
 
-    `backward_ns` is the part of `device_ns` that autograd launched for its forward operators; None where operators bear
-    no number that joins the two.
+    `backward_ns` is the part of `device_ns` that autograd launched for its forward operators; None if operators have no
+    autograd number that joins the two.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -61,7 +61,7 @@ class ModuleTime:
     needs={"kernel": _TASK, "host_op": _CALLS},
 )
 def modules_of(rank: RankTables) -> tuple[ModuleTime, ...]:
-    """The modules and ranges of a rank, by device time; none where none was recorded or nothing was launched."""
+    """The modules and ranges of a rank, by device time; empty if none was recorded or nothing was launched."""
     host_op, kernel = rank.table("host_op"), rank.table("kernel")
     named = host_op.filter(
         ((pl.col("kind") == "python") & pl.col("name").str.starts_with(_MODULE)) | (pl.col("kind") == _RANGES)
@@ -74,9 +74,9 @@ def modules_of(rank: RankTables) -> tuple[ModuleTime, ...]:
 
 
 def asked_of(rank: RankTables) -> pl.DataFrame:
-    """Where and when each piece of work of a rank was asked for: `pid, tid, start_ns`; its `dur_ns` and `name`.
+    """The launches of all device tasks of a rank, with `pid, tid, start_ns` and the task's `dur_ns` and `name`.
 
-    The name is that of its type, where it has one.
+    The name is the task's type, if it has one.
     """
     host_op = rank.table("host_op").select(_CALLS)
     work = (
@@ -93,18 +93,18 @@ def asked_of(rank: RankTables) -> pl.DataFrame:
 
 
 def nodes_of(rank: RankTables) -> pl.DataFrame:
-    """The calls of a rank that bear a number for autograd."""
+    """The calls of a rank with an autograd number."""
     return rank.data.where("host_op", (*_CALLS, "sequence", "forward_tid"), pl.col("sequence").is_not_null())
 
 
 def module_times(
     rank: int, named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame, *, whole_ns: int
 ) -> tuple[ModuleTime, ...]:
-    """Rows of modules and ranges (`kind, name, pid, tid, start_ns, dur_ns`) by the work that they launched.
+    """Rows of modules and ranges (`kind, name, pid, tid, start_ns, dur_ns`) by the device tasks that they launched.
 
-    `asked` says of each piece of work when and on which thread it was asked for, and its `dur_ns`. `nodes` are
-    operators with a number for autograd: one with a `forward_tid` belongs where its forward operator ran. `whole_ns` is
-    all work of the capture. O(n log n).
+    `asked` holds, for each device task, when and on which thread it was launched, and its `dur_ns`. `nodes` are
+    operators with an autograd number: an operator with a `forward_tid` belongs where its forward operator ran.
+    `whole_ns` is all device time of the capture. O(n log n).
     """
     calls = _Calls(named)
     place, behind = places(named, asked, nodes)
@@ -115,7 +115,7 @@ def module_times(
 def places(
     named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """For each piece of work the row of `named` that it belongs to, -1 without one; and whether by its forward part."""
+    """For each device task its row in `named` (-1: none), and whether it belongs there by its forward operator."""
     at = enclosing(named, asked).to_numpy().astype(np.float64)
     place = np.where(np.isnan(at), -1, at).astype(np.int64)
     if not nodes.height:
@@ -126,9 +126,9 @@ def places(
 
 
 def launches(work: pl.DataFrame, runtime: pl.DataFrame, arrows: pl.DataFrame, *more: str) -> pl.DataFrame:
-    """Where and when each piece of work was asked for: `pid, tid, start_ns` of the launch, its `dur_ns`, and `more`.
+    """The launches of device tasks: `pid, tid, start_ns`, the task's `dur_ns`, and the columns `more`.
 
-    By arrows from operators, else by the number that it has in common with a call of the runtime.
+    Launches are found by arrows from operators, else by the correlation with a runtime call.
     """
     by_operator = arrows.unique(["dst_ns", "dst_tid"], keep="first").rename(
         {"src_pid": "pid", "src_tid": "tid", "src_ns": "asked_ns", "dst_ns": "start_ns", "dst_tid": "stream"}
@@ -143,7 +143,7 @@ def launches(work: pl.DataFrame, runtime: pl.DataFrame, arrows: pl.DataFrame, *m
 
 
 def from_the_queue(asked: pl.DataFrame, taken: pl.DataFrame, queued: pl.DataFrame) -> pl.DataFrame:
-    """The same, but of work that a thread took from a queue: where and when it was put there.
+    """The launches, where tasks that a thread took from a queue get the place and time at which they were queued.
 
     `taken` are the calls of that thread, `queued` the arrows that lead to them.
     """
@@ -169,7 +169,7 @@ def from_the_queue(asked: pl.DataFrame, taken: pl.DataFrame, queued: pl.DataFram
 def _backward(
     named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """For each piece of work the call in which the forward operator of its backward one ran; -1 without one."""
+    """For each device task, the call in which the forward operator of its backward operator ran; -1 without one."""
     forward = nodes.filter(pl.col("forward_tid").is_null())
     ran_in = forward.select("sequence").with_columns(enclosing(named, forward.select(_LANE)).alias("call"))
     ran_in = ran_in.drop_nulls().unique("sequence", keep="first", maintain_order=True)
@@ -182,7 +182,7 @@ def _backward(
 
 
 class _Calls:
-    """Calls of modules and ranges, and the node of the tree of paths that each belongs to."""
+    """Calls of modules and ranges, and the node of the tree of paths that each call belongs to."""
 
     def __init__(self, named: pl.DataFrame) -> None:
         self._paths: dict[tuple[int, str, str], int] = {}
@@ -233,7 +233,7 @@ class _Calls:
         *,
         known: bool,
     ) -> Iterator[ModuleTime]:
-        """The tree's nodes that launched anything, by device time."""
+        """The tree's nodes that launched device tasks, by device time."""
         count = len(self._about)
         inside = place >= 0
         node = self.node[place[inside]]
@@ -241,7 +241,7 @@ class _Calls:
         later = np.bincount(node, weights=duration[inside] * behind[inside], minlength=count).astype(np.int64)
         kernels = np.bincount(node, minlength=count)
         total, backward = own.copy(), later.copy()
-        # A caller stands before what it holds.
+        # A caller stands before its callees.
         for at in range(count - 1, -1, -1):
             parent = self._about[at][0]
             if parent >= 0:

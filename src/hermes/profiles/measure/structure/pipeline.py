@@ -1,4 +1,4 @@
-"""The stages of a pipeline: which rank is in which, what each computes, and how long it waits for the others."""
+"""Finds the stages of a pipeline: the stage of each rank, its compute, and its wait for other stages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import Intervals, flat
+from hermes.base.intervals import Intervals, union_of_intervals
 from hermes.model.structure_measures import Pipeline, Stage
-from hermes.model.tables.collective import BETWEEN_TWO
+from hermes.model.tables.collective_keys import BETWEEN_TWO
 from hermes.model.typical_step import JobSteps
 
 Source = Literal["coordinates", "group", "sends and receives"]
@@ -21,7 +21,7 @@ Source = Literal["coordinates", "group", "sends and receives"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageWait:
-    """What one rank spent on other stages over the capture; `bubble_ns` waits for them with nothing computed."""
+    """The time that one rank spent on other stages over the capture; in `bubble_ns` it waited without computing."""
 
     rank: int
     bubble_ns: int
@@ -32,13 +32,13 @@ class StageWait:
 
 
 def stage_wait(rank: int, own: pl.DataFrame, compute: Intervals, steps: int) -> StageWait | None:
-    """The waits of one rank for other stages; None when it neither sends nor receives.
+    """The waits of one rank for other stages; None if the rank neither sends nor receives.
 
-    Those in sends and receives, and those in collectives that a rank of another stage reaches last: there the drain of
-    the pipeline is waited for.
+    The waits are in sends and receives, and in collectives that a rank of another stage reaches last: such a collective
+    waits for the drain of the pipeline.
 
-    `own` are its operations, `elsewhere` tells whether the last to arrive is in another stage. Where the other side's
-    start is not known, an operation waits for as long as it takes longer than the quickest of its kind and size.
+    `own` are the rank's operations; `elsewhere` tells whether the last rank to arrive is in another stage. If the other
+    side's start is unknown, an operation waits for as long as it exceeds the quickest of its kind and size.
     """
     if own["step"].null_count() < own.height:
         own = own.filter(pl.col("step").is_not_null())
@@ -51,7 +51,7 @@ def stage_wait(rank: int, own: pl.DataFrame, compute: Intervals, steps: int) -> 
     spans = ["start_ns", "waited_ns"]
     waited = pl.concat([rows.select(spans), drained.select("start_ns", pl.col("wait_ns").alias("waited_ns"))])
     starts = waited["start_ns"].to_numpy()
-    waits = flat(starts, starts + waited["waited_ns"].to_numpy())
+    waits = union_of_intervals(starts, starts + waited["waited_ns"].to_numpy())
     known = rows.filter(pl.col("split"))
     return StageWait(
         rank=rank,
@@ -78,10 +78,10 @@ def stages_of(
 
 
 def _of_groups(groups: Sequence[tuple[int, ...]]) -> dict[int, int]:
-    """Stages by the order of the members of pipeline groups; nothing where groups run in a ring.
+    """Stages by the order of the members of pipeline groups; empty if groups run in a ring.
 
     Some frameworks make one group for each pair of neighbours, and one of the first and the last stage for tied
-    embeddings: a rank's stage is the longest way to it along the groups that overlap.
+    embeddings. A rank's stage is the longest path to it along overlapping groups.
     """
     before: dict[int, set[int]] = {}
     for members in groups:
@@ -106,7 +106,7 @@ def _chains(rows: pl.DataFrame) -> dict[int, int]:
     first = dict(moves.group_by("rank", maintain_order=True).agg(pl.col("op").first()).iter_rows())
     sends = moves.filter(pl.col("op") == "send").group_by("rank", maintain_order=True).agg(pl.col("peer").first())
     towards = dict(sends.iter_rows())
-    # A rank that was not collected still is the stage after the one that sends to it first.
+    # A rank that was not collected is still the stage after the rank that sends to it first.
     stages: dict[int, int] = {}
     for begin in sorted(rank for rank, op in first.items() if op == "send"):
         rank, stage = begin, 0
@@ -119,7 +119,7 @@ def _chains(rows: pl.DataFrame) -> dict[int, int]:
 def pipeline(
     stages: Mapping[int, int], source: Source, waits: Mapping[int, StageWait], steps: JobSteps
 ) -> Pipeline | None:
-    """The pipeline by stage; None when fewer than two stages are known or nothing passes between them."""
+    """The pipeline by stage; None if fewer than two stages are known or nothing passes between them."""
     by_stage: dict[int, list[int]] = {}
     for rank, stage in stages.items():
         by_stage.setdefault(stage, []).append(rank)
@@ -161,7 +161,7 @@ def _stage(stage: int, ranks: Sequence[int], waits: Mapping[int, StageWait], ste
 
 
 def _micro_batches(by_stage: Mapping[int, Sequence[int]], waits: Mapping[int, StageWait]) -> int | None:
-    """The last stage receives each micro-batch once in a step, the first gets each one's gradient back."""
+    """The number of micro-batches per step: the receives of the last stage, else of the first, which gets gradients."""
     for stage in (max(by_stage), min(by_stage)):
         counts = {waits[rank].receives / waits[rank].steps for rank in by_stage[stage] if rank in waits}
         if len(counts) == 1 and (count := counts.pop()) > 0 and count == int(count):

@@ -1,4 +1,4 @@
-"""Requests to an inference service: time to the first token, time for each further one, queues; pauses of batches."""
+"""Measures requests of an inference service: time to first token, time per token, queues, and batch pauses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import EMPTY, Intervals, flat, window
+from hermes.base.intervals import EMPTY, Intervals, union_of_intervals, window
 from hermes.model.service_measures import BatchPauses, Requests
 from hermes.model.symptom import ratio
 from hermes.profiles.measure.registry import RankTables, per_rank
@@ -21,16 +21,16 @@ ratio(
 )  # fmt: skip
 
 
-@per_rank(Requests)
+@per_rank(Requests, beside=("request",))
 def requests_of(rank: RankTables) -> Requests | None:
-    """The requests of a rank; none where no service's profiler told of any."""
+    """The requests of a rank; None if no service's profiler recorded any."""
     rows = rank.data.table("request")
     return requests(rank.rank, rows) if rows.height else None
 
 
-@per_rank(BatchPauses)
+@per_rank(BatchPauses, beside=("batch",))
 def pauses_of(rank: RankTables) -> tuple[BatchPauses, ...]:
-    """Pauses of each process that ran batches of a rank."""
+    """The pauses between batches of each process that ran batches of a rank."""
     batches = rank.data.table("batch")
     if not batches.height:
         return ()
@@ -40,14 +40,14 @@ def pauses_of(rank: RankTables) -> tuple[BatchPauses, ...]:
 
 
 def requests(rank: int, rows: pl.DataFrame) -> Requests:
-    """One row of all requests; `rows` are those of the table `request`."""
+    """One row that sums all requests; `rows` are rows of the table `request`."""
     behind = pl.col("output_tokens") - 1
     further = ((pl.col("dur_ns") - pl.col("first_token_ns")) / pl.when(behind > 0).then(behind)).round()
     rows = rows.with_columns(further.cast(pl.Int64).alias("further_ns"))
     whole = rows.drop_nulls(["start_ns", "dur_ns"])
     span = _last(whole) - int(whole["start_ns"].min() or 0) if whole.height else None  # type: ignore[arg-type]
     written = _total(rows["output_tokens"])
-    # The time in queues of requests that say both.
+    # The queue time of requests that record both times.
     both = rows.drop_nulls(["queue_ns", "dur_ns"])
     lasted = _total(both["dur_ns"])
     return Requests(
@@ -64,7 +64,7 @@ def requests(rank: int, rows: pl.DataFrame) -> Requests:
 
 def pauses(rank: int, server: str, batches: pl.DataFrame, requests: pl.DataFrame) -> Iterator[BatchPauses]:
     """One row for each process; `batches` and `requests` are rows of the tables of these names. O(n log n)."""
-    # Where both were recorded, the forward passes are what the device does of an execution.
+    # If both kinds were recorded, the forward passes are the device's part of an execution.
     kind = "execute" if batches.filter(pl.col("kind") == "execute").height else "forward"
     made = _spans(batches.filter(pl.col("kind") == "schedule"))
     asked = requests.drop_nulls(["start_ns", "dur_ns"])
@@ -74,7 +74,7 @@ def pauses(rank: int, server: str, batches: pl.DataFrame, requests: pl.DataFrame
         ran = _spans(own)
         if ran.span is None:
             continue
-        # What the capture did not see of a request's beginning or end is no pause.
+        # The unseen beginning or end of a request is no pause.
         under_way = _spans(asked).clip(*ran.span) if asked.height else _between(own, ran)
         idle = under_way - ran
         yield BatchPauses(
@@ -88,15 +88,19 @@ def _spans(rows: pl.DataFrame) -> Intervals:
     if not rows.height:
         return EMPTY
     starts = rows["start_ns"].to_numpy()
-    return flat(starts, starts + rows["dur_ns"].to_numpy())
+    return union_of_intervals(starts, starts + rows["dur_ns"].to_numpy())
 
 
 def _between(own: pl.DataFrame, ran: Intervals) -> Intervals:
-    """Batches with the pauses between them that are no longer than the longest batch."""
+    """Batches together with the pauses between them that are no longer than the longest batch."""
     longest = int(np.max(own["dur_ns"].to_numpy()))
     gaps = ran.starts[1:] - ran.ends[:-1]
     near = gaps <= longest
-    return ran | flat(ran.ends[:-1][near], ran.starts[1:][near]) if len(gaps) else window(*(ran.span or (0, 0)))
+    return (
+        ran | union_of_intervals(ran.ends[:-1][near], ran.starts[1:][near])
+        if len(gaps)
+        else window(*(ran.span or (0, 0)))
+    )
 
 
 def _last(rows: pl.DataFrame) -> int:
@@ -109,6 +113,6 @@ def _total(values: pl.Series) -> int | None:
 
 
 def _part(values: pl.Series, part: float) -> int | None:
-    """The value that this part of the others does not exceed: one of them, none between two."""
+    """The quantile of the values: always one of the values, never between two."""
     found = values.drop_nulls().quantile(part, interpolation="higher" if part > 0.5 else "nearest")
     return None if found is None else int(found)

@@ -1,4 +1,4 @@
-"""Time by role in a job of reinforcement learning, from the ranges that name roles."""
+"""Measures the time by role in reinforcement learning, from ranges that name roles."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from hermes.knowledge.roles import Role, role_of
 from hermes.model.role_measures import RoleTime
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.structure.modules import asked_of, nodes_of
-from hermes.profiles.measure.structure.ranges import RANGES, inclusive
+from hermes.profiles.measure.structure.named_ranges import RANGES, inclusive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleOfRank:
-    """What one rank's ranges of one name and step tell of a role; inside the range of another role they are a part."""
+    """The time of one role on one rank, from its ranges of one name and step.
+
+    Inside another role's range, a range is a part of that role.
+    """
 
     rank: int
     step: int | None
@@ -28,7 +31,7 @@ class RoleOfRank:
 
 @per_rank(RoleOfRank)
 def roles_of(rank: RankTables) -> tuple[RoleOfRank, ...]:
-    """The roles of a rank; none where its ranges name fewer than two, as in any job that is no such training."""
+    """The roles of a rank; empty if its ranges name fewer than two roles, as outside reinforcement learning."""
     named = rank.data.where("host_op", RANGES, pl.col("kind") == "mark")
     known = {name: role for name in named["name"].unique().to_list() if (role := role_of(str(name))) is not None}
     if len(set(known.values())) < 2 or not {"actor", "rollout"} & set(known.values()):
@@ -40,7 +43,7 @@ def roles_of(rank: RankTables) -> tuple[RoleOfRank, ...]:
 def roles(
     rank: int, known: dict[str, Role], named: pl.DataFrame, asked: pl.DataFrame, nodes: pl.DataFrame
 ) -> Iterator[RoleOfRank]:
-    """Rows by step and name; `known` is the role of each name, the others are as of `ranges.ranges`."""
+    """The role times by step and name; `known` is the role of each name, the others are as in `ranges.ranges`."""
     named, device, _, above = inclusive(named, asked, nodes)
     outermost = pl.Series("outermost", [place < 0 for place in above])
     rows = named.with_columns(pl.Series("device_ns", device), outermost).filter("outermost")
@@ -55,7 +58,7 @@ def roles(
 
 
 def of_ranges(rows: Iterable[RoleOfRank]) -> Iterator[RoleTime]:
-    """The tasks of all ranks by step, without their share."""
+    """The tasks of all ranks by step, without their share of the step."""
     tasks: dict[tuple[int | None, str], list[RoleOfRank]] = {}
     for row in rows:
         tasks.setdefault((row.step, row.task), []).append(row)

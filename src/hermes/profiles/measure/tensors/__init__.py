@@ -1,1 +1,1 @@
-"""Measures of what shapes and types of tensors tell."""
+"""Measures of tensor shapes and types: padding, dense gradients, concatenations and mixed layouts."""

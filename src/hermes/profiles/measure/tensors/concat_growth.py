@@ -1,4 +1,4 @@
-"""Tensors that are joined into one: how large the result is, and which joins append nothing."""
+"""Finds concatenations: the size of each result, and concatenations that append nothing."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from hermes.knowledge.cost.tensors import per_tensor, shape_of, shape_text, shap
 from hermes.model.tensor_measures import KeptConcat
 
 KEEPING = ("CatBackward0", "aten::roll")
-"""What tells, by its first shape, that a join keeps its tensors: gradients flow through it, or it turns one around."""
+"""Operators whose first shape tells that a concatenation keeps its tensors: gradients flow, or a tensor rotates."""
 _JOIN = re.compile(r"aten::_?cat|concat(d|v2|v2d)?(v\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """What a join makes: its shape, and how many of its numbers come from the largest of its tensors."""
+class Concatenation:
+    """The result of a concatenation: its shape, and how many of its elements come from its largest tensor."""
 
     shape: tuple[int, ...]
     largest: int
 
     @property
     def elements(self) -> int:
-        """How many numbers are written."""
+        """The number of elements that the concatenation writes."""
         return math.prod(self.shape)
 
     @property
@@ -35,8 +35,8 @@ class Joined:
         return shape_text(self.shape)
 
 
-def joined(operator: str, shapes: str) -> Joined | None:
-    """What a call of an operator on a list of tensors joins them into; None where it is no join of two at least."""
+def concatenation_of(operator: str, shapes: str) -> Concatenation | None:
+    """The result of concatenating the listed tensors; None if the operator does not join at least two tensors."""
     if not _JOIN.fullmatch(operator):
         return None
     parts = shapes_of(shapes)
@@ -49,11 +49,11 @@ def joined(operator: str, shapes: str) -> Joined | None:
         return None
     (axis,) = axes
     whole = sum(shape[axis] for shape in parts)
-    return Joined(shape=(*most[:axis], whole, *most[axis + 1 :]), largest=math.prod(most))
+    return Concatenation(shape=(*most[:axis], whole, *most[axis + 1 :]), largest=math.prod(most))
 
 
 def kept_concats(rank: int, calls: pl.DataFrame) -> Iterator[KeptConcat]:
-    """Shapes of joins that append nothing; `calls` are the rows `name, shapes`, others than of `KEEPING` too."""
+    """Shapes of concatenations that append nothing; `calls` are rows `name, shapes`, not only of `KEEPING`."""
     own = calls.filter(pl.col("name").is_in(KEEPING))["shapes"].drop_nulls().unique().sort()
     for text in own:
         shape = per_tensor(text)[0]

@@ -1,6 +1,6 @@
-"""Tables that embeddings look up rows in and whose gradients are dense: as large as the table, whatever it read.
+"""Finds embedding tables with dense gradients: as large as the table, however few rows a lookup reads.
 
-A lookup and its backward belong together where their rows are as wide and their indices as many.
+A lookup and its backward operator belong together if their rows are equally wide and their indices equally many.
 """
 
 from __future__ import annotations
@@ -33,6 +33,6 @@ def dense_tables(rank: int, calls: pl.DataFrame) -> Iterator[DenseTable]:
 
 
 def _shapes(text: str) -> tuple[tuple[int, ...], int]:
-    """The shape of the first tensor, and the elements of the second."""
+    """The shape of the first tensor, and the number of elements of the second."""
     first, second = [*per_tensor(text), ""][:2]
     return shape_of(first) or (), elements_of(second) if second else 1

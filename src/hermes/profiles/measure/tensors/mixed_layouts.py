@@ -1,4 +1,4 @@
-"""Operators whose inputs lie in memory in different orders, and what they take beyond those whose inputs agree."""
+"""Finds operators whose inputs have different memory orders, and their extra time over equal orders."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from hermes.model.tensor_measures import MixedLayouts
 
 COLUMNS = ("name", "shapes", "dtypes", "strides", "self_ns", "kind")
 _LEAST = 16_384
-"""Elements of a tensor, below which a call costs more than its reading: `docs/evidence/cmp006.md`."""
+"""The number of elements below which a call costs more than reading its tensor: `docs/evidence/cmp006.md`."""
 _ALIKE = 2
-"""Calls are compared with others of at most so many times their elements, and at least that part of them."""
+"""The largest factor between the numbers of elements of two calls that are compared."""
 
 
 def mixed_layouts(rank: int, calls: pl.DataFrame, steps: int) -> Iterator[MixedLayouts]:
     """One row for each operator, shapes and types; `calls` are rows `name, shapes, dtypes, strides, self_ns`.
 
-    Only element by element: others that need an order copy first, and that copy is a call of its own. The same time is
-    that of the operator where its inputs agree, else of all others with as many large inputs of these types.
+    Only elementwise operators are listed: operators that need an order copy first, and that copy is a call of its own.
+    The time for equal orders is the operator's own time with agreeing inputs, else that of all others with as many
+    large inputs of these types.
     """
     signature = ["name", "shapes", "dtypes", "strides"]
     groups = calls.drop_nulls("shapes").group_by(signature, maintain_order=True).agg(
@@ -51,7 +52,7 @@ def mixed_layouts(rank: int, calls: pl.DataFrame, steps: int) -> Iterator[MixedL
 
 
 def disagree(shapes: str, strides: str | None) -> bool:
-    """Whether some of the inputs of the largest size lie in another order than others; expanded ones have none."""
+    """Whether some of the largest inputs have another memory order than others; expanded inputs have no order."""
     orders = set()
     sizes, steps = per_tensor(shapes), per_tensor(strides)
     if strides is None or len(sizes) != len(steps):
@@ -68,7 +69,7 @@ def disagree(shapes: str, strides: str | None) -> bool:
 
 
 def _large(shapes: str, dtypes: str) -> tuple[int, tuple[str, ...]]:
-    """The elements of the largest input, and the types of those that are as large."""
+    """The elements of the largest input, and the types of all inputs of that size."""
     sizes: Sequence[int] = [elements_of(shape) for shape in per_tensor(shapes)]
     most = max(sizes)
     types = per_tensor(dtypes) if dtypes.count(";") == len(sizes) - 1 else [""] * len(sizes)

@@ -1,7 +1,7 @@
-"""How much of what embeddings look up is padding: tokens before `constant_pad_nd` or `pad_sequence` beside those after.
+"""Measures padding in embedding lookups: tokens before and after `constant_pad_nd` or `pad_sequence`.
 
-A padded tensor and an embedding belong together where their first axis (samples of the batch) is as long. Captures of
-Hermes looked at some batches that a loader handed out, too: what collators pad is in no operator.
+A padded tensor and an embedding belong together if their first axis (samples of the batch) is equally long. Captures of
+Hermes also inspected some batches that a loader handed out: padding by collators is in no operator.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WHOLE = ("long", "int", "TensorList")
 def padding(rank: int, calls: pl.DataFrame, told: Mapping[str, int] = MappingProxyType({})) -> Iterator[Padding]:
     """One row for each size of a batch; `calls` are the rows `name, shapes, dtypes` of `PADS` and `LOOKUP`.
 
-    `told` is what a capture says of batches: `batches`, `batch_samples`, `batch_tokens`, `batch_padding`.
+    `told` is what a capture records about batches: `batches`, `batch_samples`, `batch_tokens`, `batch_padding`.
     """
     before: dict[int, list[int]] = {}
     after: dict[int, list[int]] = {}
@@ -45,7 +45,7 @@ def padding(rank: int, calls: pl.DataFrame, told: Mapping[str, int] = MappingPro
 
 
 def _padded(name: str, shapes: list[tuple[int, ...]]) -> tuple[int, int]:
-    """Samples and tokens of what is padded; no samples where it is no batch of tokens."""
+    """Samples and tokens of a padded tensor; no samples if it is not a batch of tokens."""
     if name == "aten::pad_sequence":
         samples = [shape for shape in shapes if len(shape) == 1]
         return len(samples), sum(shape[0] for shape in samples)
@@ -60,13 +60,13 @@ def _mean(counts: list[int]) -> float:
     return sum(counts) / len(counts)
 
 
-def wasted(row: Padding) -> float:
+def padding_share(row: Padding) -> float:
     """The share of the tokens that are padding."""
     return max(0.0, 1 - row.before / row.after) if row.after else 0.0
 
 
 def by_rank(rows: tuple[Padding, ...]) -> Mapping[int, Padding]:
-    """The batches of each rank that hold most padding."""
+    """For each rank, its batches with most padding."""
     found: dict[int, Padding] = {}
     for row in rows:
         if row.rank not in found or row.after - row.before > found[row.rank].after - found[row.rank].before:

@@ -1,1 +1,1 @@
-"""Profiles of Ascend NPUs: text export, database export, or both, from PyTorch and MindSpore."""
+"""The reader of profiles of Ascend NPUs: text export, database export, or both, from PyTorch and MindSpore."""

@@ -1,6 +1,6 @@
-"""Queries for the CSV files that CANN's export writes beside a trace, and one for those that nobody describes.
+"""DuckDB queries for the CSV files that CANN's export writes beside a trace, and one for undocumented files.
 
-Headers as `msconfig/msprof_export_data_config.py` of msprof has them.
+The headers are those of `msconfig/msprof_export_data_config.py` of msprof.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _LABEL = re.compile(r"(?i)^(metric|name|mode|event|function|module|pid|.*\bid|.*
 
 
 def kind_of(file: Csv) -> str:
-    """What the file is by its name, without time and number: `hbm` of `hbm_20250101120000.csv`."""
+    """The kind of a file from its name, without time and number: `hbm` of `hbm_20250101120000.csv`."""
     return _KIND.sub("", file.path.stem)
 
 
 def iterations(file: Csv, mindspore: bool) -> str:
-    """`step_trace`: iterations of a graph as steps; of several models the one with most."""
+    """`step_trace`: iterations of a graph as steps; of several models the one with most iterations."""
     end, time = ns_sql(file.pick("Iteration End(us)")), ns_sql(file.pick("Iteration Time(us)"))
     model = file.pick("Model ID")
     return f"""
@@ -38,7 +38,7 @@ def iterations(file: Csv, mindspore: bool) -> str:
 
 
 def device_memory(file: Csv, mindspore: bool) -> str:
-    """`npu_mem`: what application and device hold, in all kinds of memory of the device."""
+    """`npu_mem`: memory that application and device hold, in all kinds of device memory."""
     parts = [f"coalesce({size(file.pick(name), 1024)}, 0)" for name in ("ddr(KB)", "hbm(KB)") if file.has(name)]
     total = " + ".join(parts) or size(file.pick("memory(KB)"), 1024)
     return f"""
@@ -49,7 +49,7 @@ def device_memory(file: Csv, mindspore: bool) -> str:
 
 
 def fused(file: Csv, mindspore: bool) -> str:
-    """`fusion_op`: each operator that a graph's compiler fused, with how many it was made of."""
+    """`fusion_op`: each operator that a graph's compiler fused, with the number of its original operators."""
     original = file.pick("Original Ops")
     return f"""
         SELECT 'fusion_op' AS source, coalesce({file.pick("Fusion Op")}, 'unknown') AS name,
@@ -85,7 +85,7 @@ def sampled(file: Csv, mindspore: bool) -> str:
 
 
 def operating_system(file: Csv, mindspore: bool) -> str:
-    """`os_runtime_statistic`: calls into the system by thread, with their time."""
+    """`os_runtime_statistic`: system calls by thread, with their time."""
     return f"""
         SELECT 'os_runtime' AS source, coalesce({file.pick("Name")}, 'unknown') AS name,
                'thread ' || {file.pick("Thread ID")} AS level, {whole(file.pick("Count"))} AS count,
@@ -104,7 +104,7 @@ def queued(file: Csv, mindspore: bool) -> str:
 
 
 def any_numbers(file: Csv, mindspore: bool) -> str:
-    """Whatever else has a known name: each cell of a column of numbers, labelled by the row's first cells of text."""
+    """Any other known file: each cell of a column of numbers, labelled by the row's first cells of text."""
     source = kind_of(file)
     texts = [name for name in file.columns if _LABEL.search(name)][:_LABELS]
     rest = [name for name in file.columns if name not in (*texts, *_PLACES)]

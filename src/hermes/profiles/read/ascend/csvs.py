@@ -1,4 +1,4 @@
-"""Ascend's CSV files to tables, by header and not by name: each file is optional, columns come and go by version."""
+"""Reads Ascend's CSV files into tables, by header and not by name: files are optional, columns change by version."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import polars as pl
 from hermes.model.tables import TABLES
 from hermes.profiles.read import csvfile, messages
 from hermes.profiles.read.ascend import csv_queries
-from hermes.profiles.read.ascend.folder import OF_CANN
+from hermes.profiles.read.ascend.capture_folders import OF_CANN
 from hermes.profiles.read.csvfile import Csv, real, size, whole
 from hermes.profiles.read.query import fetched, ns_sql
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 
 _MB = 1024 * 1024
 
@@ -58,7 +58,7 @@ def read_csvs(paths: tuple[Path, ...], sink: Sink, *, mindspore: bool) -> dict[s
 
 
 def _by_operation(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row an operation: two files tell of the same ones, and each knows something that the other does not."""
+    """Merge rows into one per operation: two files describe the same operations with different facts."""
     if "taken" in rows.columns:
         taken = pl.col("taken").str.strip_chars("[] ").str.split(",").list.eval(
             pl.element().str.strip_chars().cast(pl.Int64, strict=False).drop_nulls()
@@ -79,7 +79,7 @@ def _by_operation(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kept(table: str, rows: pl.DataFrame, file: Csv, sink: Sink) -> pl.DataFrame:
-    """The rows whose `key` could be read; says how many could not."""
+    """The rows whose required cells could be read; a note counts the others."""
     bad = rows["bad"].sum() if "bad" in rows.columns and rows.height else 0
     if bad:
         first = int(rows.with_row_index("line", offset=2).filter(pl.col("bad"))["line"][0])
@@ -250,7 +250,7 @@ def _minddata(file: Csv, mindspore: bool) -> str:
 
 
 def _minddata_summary(file: Csv, mindspore: bool) -> str:
-    """`minddata_pipeline_summary`: a line is a fact, a column an operation; -1 is none."""
+    """`minddata_pipeline_summary`: a line is a fact, a column an operation; -1 means none."""
 
     def fact(name: str, column: str) -> str:
         return f"max(CASE WHEN op_ids = '{name}' THEN {column} END)"
@@ -285,7 +285,7 @@ def _l2_cache(file: Csv, mindspore: bool) -> str:
 
 _ELSEWHERE = ("counter", "l2_cache", "step", "host_op")
 _Query = Callable[[Csv, bool], str]
-# By header, the most telling first: what must be there, the table it goes to, the query.
+# Kinds of files by header, the most telling first: required columns, the table of the rows, the query.
 _KNOWN: tuple[tuple[tuple[str, ...], str, _Query], ...] = (
     (("Computing", "Free"), "step_reported", _step_trace),
     (("API Name", "Time(us)"), "statistic", _api_statistic),

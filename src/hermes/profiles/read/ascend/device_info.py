@@ -1,7 +1,7 @@
-"""What CANN writes of the device beside its records, in `PROF_*/device_N/info.json`: cores and clock of the chip.
+"""Reads CANN's description of the device, `PROF_*/device_N/info.json`: the cores and the clock of the chip.
 
-Traps: the file ends in the number of the device in newer versions (`info.json.0`); numbers are text; chips before the
-910B series have no vector cores apart, so their cores are no cubes alone.
+Traps: in newer versions, the file name ends in the number of the device (`info.json.0`). Numbers in the file are
+stored as text. Chips before the 910B series have no separate vector cores, so their cores are not only cubes.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from pathlib import Path
 
 import polars as pl
 
-from hermes.base.units import whole
+from hermes.base.units import whole_number
 from hermes.model.tables.device_settings import CUBE_CLOCK, CUBES
-from hermes.profiles.read.ascend.folder import Json, load_json
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.ascend.capture_folders import Json, load_json
+from hermes.profiles.read.table_sink import Sink
 
 _FILE = re.compile(r"^info\.json(\.\d{1,4})?$")
 _SMALL = 1 << 20
 
 
 def device_infos(files: Iterable[Path]) -> tuple[Path, ...]:
-    """The files among these that say what a device is."""
+    """The files among these that describe a device."""
     return tuple(path for path in files if _FILE.match(path.name) and path.parent.name.startswith("device_"))
 
 
 def add_device(files: Iterable[Path], sink: Sink) -> None:
-    """Add the cores and the clock of the rank's device to the table `setting`, where all files agree on them."""
+    """Add the cores and the clock of the rank's device to the table `setting`, if all files agree on them."""
     device = sink.read("rank")["device_id"].to_list()
     told = {
         pair for path in device_infos(files) for number, pair in _told(path) if device == [None] or number in device
@@ -55,4 +55,4 @@ def _told(path: Path) -> Iterator[tuple[int | None, tuple[int, int]]]:
 
 
 def _number(one: Json, name: str) -> int | None:
-    return whole(str(one.get(name, "")).strip())
+    return whole_number(str(one.get(name, "")).strip())

@@ -1,8 +1,8 @@
-"""What msMemScope recorded (`memscope_dump_*.csv` or `.db`, before `leaks_dump_*`): every block of device memory.
+"""Reads dumps of msMemScope (`memscope_dump_*.csv` or `.db`, before `leaks_dump_*`): every block of device memory.
 
-Its layout is that of the tool's documentation and public tests. Traps: `Attr` is `{size:512,used:10,…}` without quotes
-in text and JSON in the database; addresses are hexadecimal or decimal; HAL is what the driver took, and the pools (PTA,
-MindSpore, ATB) hand out of it, so both must not be summed; operators are a start and an end on a thread.
+The layout is that of the tool's documentation and public tests. Traps: `Attr` is `{size:512,used:10,…}` without quotes
+in text, and JSON in the database. Addresses are hexadecimal or decimal. HAL is memory from the driver; the pools (PTA,
+MindSpore, ATB) allocate from it, so never add both. Operators are a start and an end on a thread.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import polars as pl
 
 from hermes.base.errors import TraceFormatError
 from hermes.profiles.read import csvfile, messages
+from hermes.profiles.read import refusal_messages as refusals
 from hermes.profiles.read.assign_rows_to_steps import own_host
-from hermes.profiles.read.nest import nest
+from hermes.profiles.read.nest_calls import nest
 from hermes.profiles.read.query import fetched
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.source import Source, legible
+from hermes.profiles.read.reader_interface import CaptureSource, legible
+from hermes.profiles.read.table_sink import Sink
 
 _NAME = re.compile(r"^(memscope|leaks)_dump_\d+\.(csv|db)$")
 _DEVICE = re.compile(r"^device_(\d{1,4})$")
@@ -42,26 +43,26 @@ class MemscopeReader:
     name: ClassVar[str] = "memscope"
     version: ClassVar[int] = 1
 
-    def claim(self, files: Sequence[Path]) -> list[Source]:
-        """A source for each dump; of a text and a database of one dump the database is taken."""
+    def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
+        """A source for each dump; if a dump has a text and a database, the database is taken."""
         found = {path.with_suffix(""): path for path in sorted(files) if _NAME.match(path.name)}
         return [
-            Source(
+            CaptureSource(
                 reader=self.name, format=f"memscope-{'db' if path.suffix == '.db' else 'text'}", root=path,
                 files=(path,), rank=None, capture=legible(path.stem), process=_process(path),
             )
             for path in found.values()
         ]  # fmt: skip
 
-    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
-        """The source itself: it is read as it lies there."""
+    def prepare(self, source: CaptureSource, cache: Path, tell: Callable[[str], None]) -> CaptureSource:
+        """The source itself: a dump needs no preparation."""
         return source
 
-    def read(self, source: Source, rank: int, sink: Sink) -> None:
+    def read(self, source: CaptureSource, rank: int, sink: Sink) -> None:
         """Write `memory`, `allocation`, `host_op`, `statistic` and `rank`."""
         rows = _events(source.files[0], sink)
         if not rows.height:
-            raise TraceFormatError(source.files[0], "no event of a memory dump can be read", lost="this dump")
+            raise TraceFormatError(source.files[0], refusals.NO_DUMP_EVENT, lost=refusals.LOST_DUMP)
         blocks = rows.filter(pl.col("event").is_in(["MALLOC", "FREE"]))
         calls = _calls(rows.filter(pl.col("event") == "OP_LAUNCH"))
         sink.frame("host_op", own_host(_EMPTY_STEPS, nest(calls)))
@@ -84,9 +85,9 @@ def _process(path: Path) -> str:
 
 
 def _events(path: Path, sink: Sink) -> pl.DataFrame:
-    """The events in their order, each with the attributes that count."""
+    """The events in their order, each with the attributes that Hermes uses."""
     if path.suffix == ".db":
-        from hermes.profiles.read.ascend.db.store import opened
+        from hermes.profiles.read.ascend.db.sqlite_database import opened
 
         with opened(path, sink) as database:
             rows = database.fetch(_TABLE, dict.fromkeys(_COLUMNS.values(), "text"))
@@ -118,7 +119,7 @@ def _word(name: str) -> pl.Expr:
 
 
 def _pools(blocks: pl.DataFrame) -> pl.DataFrame:
-    """What each pool had taken and handed out after each event."""
+    """The memory that each pool had reserved and allocated after each event."""
     rows = blocks.filter(pl.col("kind").is_in(_POOLS) & pl.col("used").is_not_null())
     return rows.select(
         pl.col("kind").alias("component"), "ts_ns", pl.col("used").alias("allocated_bytes"),
@@ -127,9 +128,9 @@ def _pools(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _driver(blocks: pl.DataFrame) -> pl.DataFrame:
-    """What the driver had given to the process since the dump began."""
+    """The memory that the driver had given to the process since the dump began."""
     rows = blocks.filter(pl.col("kind") == _DRIVER).drop_nulls("size")
-    # A block that is given back says no size, or the size of its taking.
+    # A released block has no size, or the size at its allocation.
     signed = pl.when(pl.col("event") == "MALLOC").then(pl.col("size")).otherwise(-pl.col("size"))
     held = signed.cum_sum().over("device_id").clip(lower_bound=0)
     return rows.select(
@@ -139,7 +140,7 @@ def _driver(blocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _allocations(blocks: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Each block of a pool, by who took it, until it was given back."""
+    """Each block of a pool, with the operator that allocated it, until its release."""
     lane = ["kind", "device_id", "ptr"]
     rows = blocks.with_columns(
         pl.col("event").shift(-1).over(lane).alias("next"), pl.col("ts_ns").shift(-1).over(lane).alias("until")
@@ -175,7 +176,7 @@ def _calls(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _inefficient(taken: pl.DataFrame, sink: Sink) -> None:
-    """What the tool itself calls an inefficient block, by kind."""
+    """The blocks that the tool itself calls inefficient, by kind."""
     kinds = taken.drop_nulls("inefficient").group_by("inefficient", maintain_order=True)
     rows = kinds.agg(pl.len().cast(pl.Int64).alias("count"), pl.col("bytes").sum().cast(pl.Float64).alias("value"))
     rows = rows.rename({"inefficient": "name"}).with_columns(

@@ -1,4 +1,4 @@
-"""Ascend profiles: text export, database export, or both merged; PyTorch and MindSpore."""
+"""The reader of Ascend profiles: text export, database export, or both merged; PyTorch and MindSpore."""
 
 from __future__ import annotations
 
@@ -13,15 +13,24 @@ import polars as pl
 
 from hermes.base.errors import TraceFormatError
 from hermes.base.message import Message, Text
-from hermes.knowledge.vendors import MARKED_ALONE
+from hermes.knowledge.vendor_traits import MARKED_ALONE
 from hermes.model.tables import TABLES
 from hermes.profiles.read import messages
+from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.ascend.capture_folders import (
+    ITERATIONS,
+    SUMMARY,
+    Capture,
+    captures,
+    raw_kind,
+    renamed_timelines,
+)
 from hermes.profiles.read.ascend.device_info import add_device, device_infos
-from hermes.profiles.read.ascend.folder import SUMMARY, Capture, captures, raw_kind
-from hermes.profiles.read.ascend.text import read_text
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.source import Source
-from hermes.store.files import walk
+from hermes.profiles.read.ascend.iterations import claim_iterations, read_iterations
+from hermes.profiles.read.ascend.text_export import read_text
+from hermes.profiles.read.reader_interface import CaptureSource
+from hermes.profiles.read.table_sink import Sink
+from hermes.store.input_files import walk
 
 # Tables that refer to each other by row number must come from the same side.
 _TOGETHER: tuple[tuple[str, ...], ...] = (
@@ -42,38 +51,43 @@ _TOGETHER: tuple[tuple[str, ...], ...] = (
 )
 _FROM_TEXT = ("counter", "sample", "setting", "thread_run")
 RAW = "ascend-raw"
-"""Format of a capture that nothing has exported yet."""
+"""The format of a capture that no tool has exported yet."""
 
 
 class AscendReader:
-    """Finds `*_ascend_pt` and `*_ascend_ms` folders, lone output folders, lone files; reads what is there."""
+    """Finds `*_ascend_pt` and `*_ascend_ms` folders, single output folders and single files, and reads them."""
 
     name: ClassVar[str] = "ascend"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 9
 
-    def claim(self, files: Sequence[Path]) -> list[Source]:
-        """The captures among these files; those of databases alone are found by what is in them, too."""
-        found = [_source(capture) for capture in captures(files) if capture.has_text]
-        rest = [path for path in files if not any(source.root in path.parents for source in found)]
-        databases: list[Source] = []
+    def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
+        """The captures among these files; captures of databases alone are also found by the databases' content."""
+        whole, lone = [capture for capture in captures(files) if capture.has_text], renamed_timelines(files)
+        found = [_source(capture) for capture in (*whole, *lone)]
+        # Files beside a single file are no part of its capture.
+        roots = {one.root for one in whole}
+        rest = [path for path in files if roots.isdisjoint(path.parents)]
+        databases: list[CaptureSource] = []
         alone = [path for path in rest if raw_kind(path) != "raw"]
         if any(path.suffix.startswith((".db", ".sqlite")) for path in alone):
-            # Its driver takes a tenth of a second to import.
+            # The database driver takes a tenth of a second to import.
             from hermes.profiles.read.ascend.db import claim_databases
 
             databases = [dataclasses.replace(source, reader=self.name) for source in claim_databases(alone)]
-        known = {source.root for source in (*found, *databases)}
-        raw = [_source(one) for one in captures(rest) if one.root not in known and not (one.has_text or one.databases)]
-        if not (found or databases or raw):
-            from hermes.profiles.read.ascend.cluster import claim_summaries
+        known = roots | {source.root for source in databases}
+        unread = [one for one in captures(rest) if one.root not in known and not (one.has_text or one.databases)]
+        old = claim_iterations(self.name, [path for one in unread if not one.records for path in one.raw])
+        raw = [_source(one) for one in unread if not any(one.root in source.root.parents for source in old)]
+        if not (found or databases or old or raw):
+            from hermes.profiles.read.ascend.cluster_summaries import claim_summaries
 
             return claim_summaries(self.name, files)
-        return sorted([*found, *databases, *raw], key=lambda source: (source.root, source.files))
+        return sorted([*found, *databases, *old, *raw], key=lambda source: (source.root, source.files))
 
-    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
-        """What to read in place of a capture that nothing has exported: its export where a tool of this host makes it.
+    def prepare(self, source: CaptureSource, cache: Path, tell: Callable[[str], None]) -> CaptureSource:
+        """The source to read for a capture that no tool has exported: its export, if a tool of this host makes one.
 
-        Without one the source itself, with what must be said of it.
+        Without an export it is the source itself, with a note.
         """
         if source.format != RAW:
             return source
@@ -87,27 +101,31 @@ class AscendReader:
             return dataclasses.replace(source, notes=notes)
         return dataclasses.replace(exported, rank=source.rank, capture=source.capture, notes=notes)
 
-    def read(self, source: Source, rank: int, sink: Sink) -> None:
-        """Text alone, databases alone, or both merged table by table."""
+    def read(self, source: CaptureSource, rank: int, sink: Sink) -> None:
+        """Write the tables from text alone, databases alone, or both merged table by table."""
         self._read(source, rank, sink)
         add_device((*source.files, *source.aside), sink)
 
-    def _read(self, source: Source, rank: int, sink: Sink) -> None:
+    def _read(self, source: CaptureSource, rank: int, sink: Sink) -> None:
         if source.format == RAW:
-            from hermes.profiles.read.ascend.raw.capture import read_raw
+            from hermes.profiles.read.ascend.raw.read_raw_capture import read_raw
 
             read_raw(captures([*source.files, *source.aside])[0], rank, sink)
             return
+        if source.format == ITERATIONS:
+            read_iterations(source, rank, sink)
+            return
         if source.format == SUMMARY:
-            from hermes.profiles.read.ascend.cluster import read_summary
+            from hermes.profiles.read.ascend.cluster_summaries import read_summary
 
             read_summary(source, rank, sink)
             return
         capture = next((capture for capture in captures(source.files) if capture.has_text), None)
+        capture = capture or next(iter(renamed_timelines(source.files)), None)
         if capture is None:
             _read_database(source.files, source.capture, rank, sink)
         elif capture.needs_records:
-            from hermes.profiles.read.ascend.raw.merge import read_exported_device
+            from hermes.profiles.read.ascend.raw.merge_exports import read_exported_device
 
             read_exported_device(captures([*source.files, *source.aside])[0], rank, sink)
         elif capture.databases:
@@ -116,12 +134,12 @@ class AscendReader:
             read_text(capture, rank, sink)
 
 
-def _source(capture: Capture) -> Source:
+def _source(capture: Capture) -> CaptureSource:
     kinds = [kind for kind, there in (("text", capture.has_text), ("db", bool(capture.databases))) if there]
     small, large = capture.raw_files
     if capture.needs_records:
         kinds = ["text", "raw"]
-    return Source(
+    return CaptureSource(
         reader=AscendReader.name,
         format=f"ascend-{'+'.join(kinds)}" if kinds else RAW,
         root=capture.root,
@@ -140,7 +158,7 @@ def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -
     read_database(files, rank, sink)
     row = sink.read("rank").drop("rank")
     sink.frame("rank", row.with_columns(pl.lit(capture).alias("capture")))
-    # A table that is gone leaves no other sign.
+    # A missing table leaves no other sign.
     where = ", ".join(str(path) for path in files if path.suffix != ".json")
     marked = not sink.rows("kernel") and MARKED_ALONE in sink.read("comm_op")["library"]
     if marked:
@@ -166,10 +184,13 @@ def _read_database(files: Sequence[Path], capture: str, rank: int, sink: Sink) -
 
 
 def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
-    """Database for what it alone has or has better, text for counters and settings; says what came from where."""
+    """Merge both exports: the database where it alone has data or better data, text for counters and settings.
+
+    A note says which tables came from where.
+    """
     parts: dict[str, Sink] = {}
     for side in ("text", "db"):
-        part = Sink(sink.scratch / side, rank)
+        part = sink.another(side)
         try:
             if side == "text":
                 read_text(capture, rank, part)
@@ -185,14 +206,14 @@ def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
     if not parts:
         raise TraceFormatError(
             capture.root,
-            "neither the text nor the database export can be read",
-            lost="the capture",
-            hint="copy the profile again from where it was written",
+            refusals.NO_EXPORT,
+            lost=refusals.LOST_CAPTURE,
+            hint=messages.DO_COPY_AGAIN,
         )
     chosen = _merge(parts, sink)
     for side, part in parts.items():
         for note in part.notes:
-            # What one side lacks and the other has is no loss.
+            # Data that one side lacks and the other has is not lost.
             if len(parts) == 2 and note.level == "degraded" and _is_missing(note.message):
                 continue
             sink.notes.append(note)
@@ -202,7 +223,7 @@ def _read_both(capture: Capture, rank: int, sink: Sink) -> None:
 
 
 def _is_missing(text: Text) -> bool:
-    """Whether a note says that a file or a table is not there at all."""
+    """Whether a note says that a file or a table is missing altogether."""
     return isinstance(text, Message) and text.identifier in _MISSING
 
 

@@ -1,8 +1,8 @@
-"""`trace_view.json` to tables: host calls, device tasks, communication, arrows and counters.
+"""Reads `trace_view.json` into tables: host calls, device tasks, communication, arrows and counters.
 
-Traps: only the names of processes and threads are stable, never their numbers; HCCL was renamed Communication and its
-group lanes carry an index or a hash; flow ids exceed 64 bits and one start may have several ends; Level0 has host ends
-of flows on a process without name; the tasks of a collective appear on its planes and again on a stream.
+Traps: only the names of processes and threads are stable, never their numbers. HCCL was renamed Communication, and its
+group lanes carry an index or a hash. Flow ids exceed 64 bits, and one start may have several ends. Level0 has host ends
+of flows on a process without name. The tasks of a collective appear on its planes and again on a stream.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import duckdb
 import polars as pl
 
 from hermes.profiles.read.assign_rows_to_steps import own_host
-from hermes.profiles.read.chrome import Scan, scan, sparse_sql
-from hermes.profiles.read.nest import nest
-from hermes.profiles.read.query import fetched, one
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.chrome import ScannedTrace, scan, sparse_sql
+from hermes.profiles.read.nest_calls import nest
+from hermes.profiles.read.query import fetched, only_row
+from hermes.profiles.read.table_sink import Sink
 
 _SERIES = (
     "MHz",
@@ -37,11 +37,11 @@ _SERIES = (
     "Bandwidth",
     "Usage(%)",
 )
-# Of copies and of collectives, which are few beside host calls and samples.
-_SPARSE = (
+SPARSE = (
     "labels", "data size(Byte)", "size(B)", "memcpy direction", "operation", "data_type", "alg_type", "count",
 )  # fmt: skip
-_ARGUMENTS = (
+"""Arguments of copies and of collectives, which are few beside host calls and samples."""
+ARGUMENTS = (
     "name",
     "Sequence number",
     "Fwd thread id",
@@ -60,8 +60,9 @@ _ARGUMENTS = (
     "link type",
     "stream id",
     "acc_id",
-    *_SPARSE,
+    *SPARSE,
 )
+"""The arguments of events that are read, except for the series of counters."""
 _INTEGERS = (
     "Sequence number", "Fwd thread id", "connection_id", "Physic Stream Id", "Task Id",
     "src rank", "dst rank", "size(Byte)", "stream id",
@@ -72,7 +73,7 @@ _NONE = "4294967295, -1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What later steps of the Ascend reader need of a scanned trace: views on `con`.
+    """The scanned trace for later steps of the Ascend reader: views on `con`.
 
     `task` (device tasks of the Ascend Hardware lanes), `group_op` and `plane_task` (communication), `exact` (the ends
     that the Overlap Analysis lane keeps), `launch` (host time by device start). `step` is the table of that name.
@@ -82,31 +83,42 @@ class Trace:
     step: pl.DataFrame
     first_ns: int | None
     counting: Future[None]
-    """Its result is there when the table of counters is."""
+    """Completes when the table of counters has been written."""
 
 
 def read_trace(path: Path, sink: Sink, pool: Executor) -> Trace:
     """Scan the trace and write step, host_op, stack, flow and gc; raises `TraceFormatError` as `scan`.
 
-    `pool` reads what the host did beside what the device did, and the counters beside what is done then.
+    `pool` reads the host's events in parallel with the device's, and the counters in parallel with the rest.
     """
-    scanned = scan(path, _ARGUMENTS, sink, one_of=_SERIES, integers=_INTEGERS, sparse=_SPARSE)
+    return read_scanned(scan_trace(path, sink), sink, pool)
+
+
+def scan_trace(path: Path, sink: Sink) -> ScannedTrace:
+    """The events of a trace, with the arguments that are read."""
+    return scan(path, ARGUMENTS, sink, one_of=_SERIES, integers=_INTEGERS, sparse=SPARSE)
+
+
+def read_scanned(scanned: ScannedTrace, sink: Sink, pool: Executor, step: pl.DataFrame | None = None) -> Trace:
+    """`read_trace` for scanned events; `step` is the table of that name if the events do not mark steps."""
     con = scanned.con
     _processes(con, scanned)
-    step = _steps(con, sink)
+    if step is None:
+        step = _steps(con)
+    sink.frame("step", step)
     hosting = pool.submit(_host, scanned, step, sink)
     counting = pool.submit(_counters, scanned, sink)
     _lanes(con)
     _flows(con, sink)
     _device_views(con)
-    first_ns = one(con, "SELECT min(ts_ns) FROM event WHERE ph = 'X'")[0]
+    first_ns = only_row(con, "SELECT min(ts_ns) FROM event WHERE ph = 'X'")[0]
     hosting.result()
     return Trace(con=con, step=step, first_ns=first_ns, counting=counting)
 
 
-def _processes(con: duckdb.DuckDBPyConnection, scanned: Scan) -> None:
-    """The events, and the name of each process."""
-    con.execute(f"CREATE VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
+def _processes(con: duckdb.DuckDBPyConnection, scanned: ScannedTrace) -> None:
+    """Make views of the events, and of the name of each process."""
+    con.execute(f"CREATE TEMP VIEW event AS SELECT * REPLACE (coalesce(name, '') AS name) FROM {scanned.events}")
     con.execute(f"""
         CREATE TEMP TABLE process AS
         SELECT pid, any_value(args."name") FILTER (name = 'process_name') AS process,
@@ -132,8 +144,8 @@ def _lanes(con: duckdb.DuckDBPyConnection) -> None:
     """)
 
 
-def _steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
-    step = fetched(
+def _steps(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    return fetched(
         con,
         """
         SELECT TRY_CAST(name[14:] AS BIGINT) AS step, min(ts_ns) AS start_ns,
@@ -142,11 +154,9 @@ def _steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
         GROUP BY 1 ORDER BY 2
     """,
     )
-    sink.frame("step", step)
-    return step
 
 
-def _host(scanned: Scan, step: pl.DataFrame, sink: Sink) -> None:
+def _host(scanned: ScannedTrace, step: pl.DataFrame, sink: Sink) -> None:
     with contextlib.closing(sink.connect(memory_mb=100)) as con:
         _processes(con, scanned)
         _host_tables(con, step, sink)
@@ -188,7 +198,7 @@ def _host_tables(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink)
           FROM event WHERE args."Call stack" <> '' GROUP BY 1)
     """)
     sink.sql(con, "stack", "SELECT stack_id, frames FROM stack")
-    # The widest table: of each form of it no name is kept.
+    # The widest table: no two forms of it are kept at once.
     query = "SELECT host.* EXCLUDE (stack_hash), stack_id FROM host LEFT JOIN stack USING (stack_hash)"
     sink.frame("host_op", own_host(step, nest(fetched(con, query))))
     gc = fetched(
@@ -222,14 +232,14 @@ def _flows(con: duckdb.DuckDBPyConnection, sink: Sink) -> None:
     )
 
 
-def _counters(scanned: Scan, sink: Sink) -> None:
-    """Write the counters, over a connection of its own: nothing else needs them.
+def _counters(scanned: ScannedTrace, sink: Sink) -> None:
+    """Write the counters, over a separate connection: nothing else needs them.
 
     Most samples have one known series; a file with others is read once more for all of its series.
     """
     with contextlib.closing(sink.connect()) as con:
         _processes(con, scanned)
-        plain = one(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND key IS NULL")[0]
+        plain = only_row(con, "SELECT count(*) = 0 FROM event WHERE ph = 'C' AND key IS NULL")[0]
         label = "CASE WHEN {0} IS NULL THEN name ELSE name || ' ' || {0} END AS name"
         samples = (
             f"""SELECT pid, {label.format('args."acc_id"')}, ts_ns, key AS series, text FROM event WHERE ph = 'C'"""

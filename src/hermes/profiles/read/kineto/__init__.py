@@ -1,1 +1,1 @@
-"""Traces that PyTorch's Kineto writes, for CUDA, ROCm and CPU."""
+"""The reader of traces that PyTorch's Kineto writes, for CUDA, ROCm and CPU."""

@@ -1,4 +1,4 @@
-"""The communication operations of a Kineto trace: its communication kernels, or the host's collectives on CPU."""
+"""Reads the communication operations of a Kineto trace: communication kernels, or the host's collectives on CPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hermes.knowledge.collectives import BACKENDS, dtypes, op_of_words
 from hermes.profiles.read.assign_rows_to_steps import own_device, own_host
 from hermes.profiles.read.chrome import sparse_sql
 from hermes.profiles.read.kineto.comm_calls import with_calls
-from hermes.profiles.read.kineto.cut_off import with_possible_ends
 from hermes.profiles.read.kineto.device import DEVICE, STREAM
-from hermes.profiles.read.query import fetched, one
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.kineto.missing_tasks import with_possible_ends
+from hermes.profiles.read.query import fetched, only_row
+from hermes.profiles.read.table_sink import Sink
 
 _FACTS = (
     "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Process Group Name",
@@ -23,12 +23,12 @@ _FACTS = (
 
 
 def write_comm(con: duckdb.DuckDBPyConnection, job: Any, step: pl.DataFrame, sink: Sink) -> None:
-    """The table `comm_op`: kernels when the device communicated, else what the host did itself.
+    """Write the table `comm_op`: kernels if the device communicated, else the host's own collectives.
 
     Host ranges beside device kernels are only calls that enqueue; they are not counted a second time. Gloo's ranges
-    name no group: where `job`, the trace's `distributedInfo`, has a single one, it is theirs.
+    name no group: if `job`, the trace's `distributedInfo`, has a single group, that group is taken.
     """
-    devices, kernels = one(
+    devices, kernels = only_row(
         con,
         "SELECT count(*), count(*) FILTER (what = 'kernel' AND (library IS NOT NULL "
         f"OR ({sparse_sql('Collective name')} IS NOT NULL AND NOT coalesce(local, false)))) "
@@ -52,7 +52,7 @@ def _group(job: Any) -> pl.Expr:
 
 
 def _device_query() -> str:
-    # Until 2.3 PyTorch put the facts on the `record_param_comms` row of the host alone.
+    # Until 2.3 PyTorch put the details only on the `record_param_comms` row of the host.
     own = ", ".join(f'coalesce({sparse_sql(fact)}, facts."{fact}") AS "{fact}"' for fact in _FACTS)
     noted = ", ".join(f'first({sparse_sql(fact)}) AS "{fact}"' for fact in _FACTS)
     return f"""
@@ -74,7 +74,7 @@ def _device_query() -> str:
 
 
 def _host_rows(con: duckdb.DuckDBPyConnection, *, with_device: bool) -> pl.DataFrame:
-    """The host's collectives, from the best record there is: the backend's work, its call, the dispatcher's call."""
+    """The host's collectives, from the best record there is: the backend's work, its call, or the dispatcher's call."""
     backend = f"regexp_matches(name, '^({'|'.join(BACKENDS)}):')"
     records = [f"what IN ('mark', 'op') AND {backend}"]
     if not with_device:
@@ -85,14 +85,15 @@ def _host_rows(con: duckdb.DuckDBPyConnection, *, with_device: bool) -> pl.DataF
             break
     ops = {name: op_of_words(name.rpartition(":")[2]) for name in rows["name"].unique()}
     rows = rows.with_columns(pl.col("name").replace_strict(ops, default="unknown", return_dtype=pl.String).alias("op"))
-    # `c10d::` also holds calls that move nothing.
+    # `c10d::` also holds calls that move no data.
     return rows.filter((pl.col("op") != "unknown") | pl.col("Collective name").is_not_null())
 
 
 def _host_query(record: str) -> str:
     facts = ", ".join(f'{sparse_sql(fact)} AS "{fact}"' for fact in _FACTS if fact not in ("In msg nelems", "dtype"))
     dims = "regexp_extract_all(regexp_extract(args.\"Input Dims\", '\\[[0-9, ]+\\]'), '\\d+')"
-    # A tensor without dimensions holds one number; what is no tensor has no dimensions either, and no type with a size.
+    # A tensor without dimensions holds one number; an argument that is no tensor has neither dimensions nor a type with
+    # a size.
     single = "regexp_matches(args.\"Input Dims\", '^\\[\\[\\]')"
     product = f"CASE WHEN {single} THEN 1 ELSE list_aggregate(TRY_CAST({dims} AS DOUBLE[]), 'product') END"
     first_type = 'nullif(regexp_extract(args."Input type", \'"([^"]+)"\', 1), \'\')'
@@ -107,7 +108,7 @@ def _host_query(record: str) -> str:
 
 
 def _finished(rows: pl.DataFrame) -> pl.DataFrame:
-    """Names to operations, elements to bytes, and the place of each operation in its group."""
+    """Turn names into operations and elements into bytes, and number the operations of each group."""
     recorded = {name: op_of_words(name) for name in rows["Collective name"].drop_nulls().unique()}
     told = pl.col("Collective name").replace_strict(recorded, default="unknown", return_dtype=pl.String)
     known = told.is_not_null() & (told != "unknown")
@@ -123,7 +124,7 @@ def _finished(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(
         pl.when(known).then(told).otherwise(pl.col("op").fill_null("unknown")).alias("op"),
         elements.alias("count"),
-        # Beyond 2^53 bytes it is no size.
+        # A value beyond 2^53 bytes is no size.
         pl.when(elements < 2**49).then(elements * size).alias("bytes"),
         group.alias("group"),
     )

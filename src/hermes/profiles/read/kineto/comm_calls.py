@@ -1,7 +1,7 @@
-"""What the host's ranges tell of collectives whose kernels and arguments do not: older PyTorch wrote nothing else.
+"""Takes facts on collectives from the host's ranges, for older PyTorch, whose kernels and arguments lack them.
 
-PyTorch opens a range around each call of a backend (`nccl:all_to_all`, `nccl:send 0->1`), and inside it the kernel is
-launched. NCCL has one kernel for sends, receives and all-to-alls, and RCCL one for everything: the range tells them
+PyTorch opens a range around each call of a backend (`nccl:all_to_all`, `nccl:send 0->1`), and launches the kernel
+inside it. NCCL has one kernel for sends, receives and all-to-alls, and RCCL one for everything: the range tells them
 apart, and how much was moved.
 """
 
@@ -14,14 +14,14 @@ import re
 import duckdb
 import polars as pl
 
-from hermes.base.nesting import enclosing
-from hermes.base.units import whole
+from hermes.base.enclosing_calls import enclosing
+from hermes.base.units import whole_number
 from hermes.knowledge.collectives import DEVICE_BACKENDS, op_of_words
-from hermes.profiles.read.query import fetched, keep
+from hermes.profiles.read.query import fetched, keep_frame
 
 _CALL = rf"^(({'|'.join(DEVICE_BACKENDS)}):|c10d::)"
 _BETWEEN = re.compile(r"(\d{1,7})\s*(?:->|<-)\s*(\d{1,7})$")
-# Of an all-gather the range names what goes in, of which all members give as much.
+# The range of an all-gather names its input, of which all members give equally much.
 _SAME_SIZE = ("all_reduce", "reduce_scatter", "all_to_all", "broadcast", "reduce", "send", "recv")
 _MOST_DIMS = 4_096
 _VAGUE = ("send_recv", "unknown")
@@ -30,7 +30,7 @@ _VAGUE = ("send_recv", "unknown")
 def with_calls(con: duckdb.DuckDBPyConnection, rows: pl.DataFrame, rank: int) -> pl.DataFrame:
     """The communication kernels with operation, size, type and peer from the range that launched them.
 
-    Only where the kernel bears none of this itself. Leaves the columns as they were.
+    Only kernels without any of these facts are filled in. The columns stay the same.
     """
     bare = rows.filter(pl.col("Collective name").is_null() & pl.col("correlation").is_not_null())
     called = _called(con, bare) if bare.height else bare
@@ -57,7 +57,7 @@ def with_calls(con: duckdb.DuckDBPyConnection, rows: pl.DataFrame, rank: int) ->
 
 
 def _called(con: duckdb.DuckDBPyConnection, bare: pl.DataFrame) -> pl.DataFrame:
-    """By correlation the innermost range of a backend around the launch: `call`, `dims`, `types`."""
+    """For each correlation, the innermost range of a backend around the launch: `call`, `dims`, `types`."""
     calls = fetched(
         con,
         'SELECT name, pid_number AS pid, tid_number AS tid, ts_ns AS start_ns, dur_ns, args."Input Dims" AS dims, '
@@ -65,7 +65,7 @@ def _called(con: duckdb.DuckDBPyConnection, bare: pl.DataFrame) -> pl.DataFrame:
     )
     if not calls.height:
         return bare.clear()
-    keep(con, "bare", bare.select("correlation").unique())
+    keep_frame(con, "bare", bare.select("correlation").unique())
     launches = fetched(
         con,
         "SELECT correlation, arg_min(pid_number, ts_ns) AS pid, arg_min(tid_number, ts_ns) AS tid, "
@@ -80,18 +80,18 @@ def _called(con: duckdb.DuckDBPyConnection, bare: pl.DataFrame) -> pl.DataFrame:
 
 
 def _told(name: str, dims: str | None, rank: int) -> tuple[str, str | None, str | None]:
-    """Operation, peer and elements of a range."""
+    """The operation, peer and number of elements that a range names."""
     backend, _, words = name.partition(":")
     between = _BETWEEN.search(words)
     op = op_of_words(words[: between.start()] if between else words)
-    # The numbers are places in the group: they are ranks of the job where the first is this one.
-    peer = between.group(2) if between and whole(between.group(1)) == rank else None
+    # The numbers are positions in the group: they are ranks of the job if the first number is this rank.
+    peer = between.group(2) if between and whole_number(between.group(1)) == rank else None
     size = _elements(dims) if backend in DEVICE_BACKENDS else None
     return op, peer, None if size is None else str(size)
 
 
 def _elements(dims: str | None) -> int | None:
-    """How many elements the tensors of `[[394241], [3, 5]]` have together."""
+    """The total number of elements of the tensors in `[[394241], [3, 5]]`."""
     if dims is None or len(dims) > _MOST_DIMS:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The device rows of a Kineto trace: kernels, copies, sets and the waits that `cuda_sync` records."""
+"""Reads the device rows of a Kineto trace: kernels, copies, sets and the waits that `cuda_sync` records."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import re
 import duckdb
 import polars as pl
 
-from hermes.knowledge.blocking import OF_GRAPH
-from hermes.knowledge.collectives import Collective, is_local, of_kernel, op_of_words
+from hermes.knowledge.blocking_calls import OF_GRAPH
+from hermes.knowledge.collectives import Collective, collective_of_kernel, is_local, op_of_words
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.chrome import sparse_sql
-from hermes.profiles.read.kineto.cut_off import with_possible_ends
+from hermes.profiles.read.kineto.missing_tasks import with_possible_ends
 from hermes.profiles.read.kineto.operators import write_operators
-from hermes.profiles.read.kineto.periods import LAUNCHED
-from hermes.profiles.read.kineto.signature import with_signatures
-from hermes.profiles.read.query import fetched, keep
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.kineto.tensor_signatures import with_signatures
+from hermes.profiles.read.kineto.unmarked_steps import LAUNCHED
+from hermes.profiles.read.query import fetched, keep_frame
+from hermes.profiles.read.table_sink import Sink
 
 _GRID = re.compile(r"\[\s*[0-9]{1,10}\s*(,\s*[0-9]{1,10}\s*){2}\]")
 _NUMBER = re.compile("[0-9]+")
@@ -29,7 +29,7 @@ _DIRECTION = (
 
 
 def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) -> tuple[int, int]:
-    """The table `kernel`; leaves the temporary tables `kernel_name` and `launch` for the communication operations.
+    """Write the table `kernel`; leaves the temporary tables `kernel_name` and `launch` for communication.
 
     Returns how many tasks had an impossible duration, and by how many nanoseconds they were cut in all.
     """
@@ -38,7 +38,7 @@ def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink
     names = _names(con)
     rows = fetched(con, _query()).sort("start_ns", "stream", "dur_ns", "correlation", maintain_order=True)
     rows = with_signatures(rows, shapes="input_shapes", dtypes="input_dtypes", values="input_values")
-    # Of grids, too, there are few.
+    # There are few distinct grids, too.
     blocks = {grid: _blocks(grid) for grid in rows["grid"].drop_nulls().unique()}
     rows = rows.with_columns(
         pl.col("grid").replace_strict(blocks, default=None, return_dtype=pl.Int64).alias("blocks")
@@ -52,7 +52,7 @@ def write_kernels(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink
 
 
 def _launches(con: duckdb.DuckDBPyConnection) -> None:
-    """One launch a correlation: the first, when runtime and driver both recorded it."""
+    """Keep one launch per correlation: the first, if runtime and driver both recorded it."""
     con.execute(
         "CREATE TEMP TABLE launch AS SELECT correlation, min(ts_ns) AS launch_ns, arg_min(args.grid, ts_ns) AS grid, "
         "arg_min(pid_number, ts_ns) AS by_pid, arg_min(tid_number, ts_ns) AS by_tid, "
@@ -62,14 +62,15 @@ def _launches(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _names(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
-    """What each distinct name of a device row is: a handful of names, however many rows there are."""
+    """The properties of each distinct name of a device row: a handful of names, however many rows there are."""
     amd = con.execute("SELECT 1 FROM event WHERE what = 'runtime' AND name LIKE 'hip%' LIMIT 1").fetchall()
     rows = con.execute(
         "SELECT name, bool_or(what = 'kernel'), bool_or(collective) FROM event "
         "WHERE what IN ('kernel', 'memcpy', 'memset', 'sync') GROUP BY name ORDER BY name"
     ).fetchall()
     found = [
-        of_kernel(name, "amd" if amd else "") or (Collective(op=op_of_words(name), library="unknown") if told else None)
+        collective_of_kernel(name, "amd" if amd else "")
+        or (Collective(op=op_of_words(name), library="unknown") if told else None)
         if kernel
         else None
         for name, kernel, told in rows
@@ -90,12 +91,12 @@ def _names(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
             "local": pl.Boolean,
         },
     )
-    keep(con, "kernel_name", frame)
+    keep_frame(con, "kernel_name", frame)
     return frame
 
 
 def _query() -> str:
-    # A collective's own call may launch local helpers too (a copy into a flat buffer): those stay compute.
+    # A collective's own call may launch local helpers too (a copy into a flat buffer): such helpers stay compute.
     collective = f"{sparse_sql('Collective name')} IS NOT NULL"
     comm = f"what = 'kernel' AND (k.library IS NOT NULL OR ({collective} AND NOT k.local))"
     directions = " ".join(f"WHEN contains(moved, '{word}') THEN '{direction}'" for word, direction in _DIRECTION)
@@ -140,13 +141,13 @@ def _stream() -> str:
 
 
 DEVICE = "coalesce(TRY_CAST(args.device AS BIGINT), pid_number)"
-"""SQL: the number of the device of one of its events."""
+"""SQL: the number of the device of a device event."""
 STREAM = _stream()
 """SQL: the stream of a device event."""
 
 
 def _blocks(grid: str) -> int | None:
-    """The product of `[17888, 1, 1]`; None when it is not three numbers or beyond 64 bits."""
+    """The product of `[17888, 1, 1]`; None if it is not three numbers or exceeds 64 bits."""
     if not _GRID.fullmatch(grid):
         return None
     product = math.prod(map(int, _NUMBER.findall(grid)))

@@ -1,4 +1,4 @@
-"""The host rows of a Kineto trace: steps, operators, Python frames, runtime and driver calls, collections."""
+"""Reads the host rows of a Kineto trace: steps, operators, Python frames, runtime and driver calls, collections."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from hermes.knowledge.blocking import BLOCKS, TO_PAGEABLE
+from hermes.knowledge.blocking_calls import BLOCKS, TO_PAGEABLE
 from hermes.profiles.read.assign_rows_to_steps import own_host
-from hermes.profiles.read.kineto.periods import found_steps
-from hermes.profiles.read.kineto.signature import with_signatures
-from hermes.profiles.read.nest import nest
+from hermes.profiles.read.kineto.tensor_signatures import with_signatures
+from hermes.profiles.read.kineto.unmarked_steps import found_steps
+from hermes.profiles.read.nest_calls import nest
 from hermes.profiles.read.query import fetched
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.table_sink import Sink
 
 _STEP_NAME = "^ProfilerStep#(\\d+)$"
 IS_STEP = f"starts_with(name, 'ProfilerStep#') AND regexp_matches(name, '{_STEP_NAME}')"
-"""SQL: whether an event is named like a step. A look at the beginning spares nearly all the regular expression."""
-# Doubling: chains of 2^64 frames; a chain that closes on itself stops here.
+"""SQL: whether an event is named like a step. A check of the prefix avoids nearly all regular expressions."""
+# Each round doubles the chain: this many rounds cover 2^64 frames, and end a chain that closes on itself.
 _LONGEST_CHAIN = 64
 _TEXTS = ("name", "shapes", "dtypes", "strides")
 
 
 def write_steps(con: duckdb.DuckDBPyConnection, sink: Sink) -> pl.DataFrame:
-    """The table `step`, also returned: the longest mark of each number; steps that were found where none is marked."""
+    """Write and return the table `step`: the longest mark of each number; inferred steps if none is marked."""
     step = fetched(
         con,
         "SELECT step, arg_max(ts_ns, dur_ns) AS start_ns, max(dur_ns) AS dur_ns, arg_max(name, dur_ns) AS name FROM ("
@@ -43,7 +43,7 @@ def host_rows(con: duckdb.DuckDBPyConnection, step: pl.DataFrame, sink: Sink) ->
         "name = '<built-in function collect>' AS call FROM event "
         "WHERE what IN ('python', 'op', 'mark') AND (name = '<built-in function collect>' "
         "OR name ILIKE 'python gc%' AND regexp_matches(name, '^python gc( |$)', 'i'))) "
-        # Without that option of the profiler, Python's frames show at least who calls the collector.
+        # Without that option of the profiler, Python's frames still show who calls the collector.
         "SELECT * EXCLUDE call FROM own WHERE NOT call OR (SELECT bool_and(call) FROM own) ORDER BY start_ns",
     )  # fmt: skip
     _stacks(con, sink)
@@ -74,7 +74,7 @@ def _query(*, waits: bool) -> str:
     if waits:
         name = f"CASE WHEN copied IS NOT NULL AND what IN ('runtime', 'driver') THEN name || '{BLOCKS}' ELSE name END"
         joined = "LEFT JOIN blocking ON blocking.copied = event.correlation"
-    # Kineto gives Python frames of a thread that it does not know process 0 and thread 0: `lane` keeps their trees.
+    # Kineto gives Python frames of an unknown thread process 0 and thread 0: `lane` keeps their trees.
     unknown = "what = 'python' AND pid = '0' AND tid = '0'"
     return f"""
         SELECT CAST(what AS ENUM ('step', 'op', 'python', 'mark', 'runtime', 'driver')) AS kind,
@@ -103,7 +103,7 @@ def _nested(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.drop("lane", "parent").with_columns(pl.Series("tree", tree))
     owner = _owner(rows)
     if owner is not None:
-        # The largest tree is that of the thread that marks the steps.
+        # The largest tree belongs to the thread that marks the steps.
         mine = pl.col("tree") == int(np.bincount(root).argmax())
         rows = rows.with_columns(
             pl.when(mine).then(pl.lit(owner[0], dtype=pl.Int64)).otherwise("pid").alias("pid"),
@@ -117,7 +117,7 @@ def _nested(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _owner(rows: pl.DataFrame) -> tuple[int, int] | None:
-    """Process and thread of the marks of steps, else of most operators; None when some Python frame has a thread.
+    """Process and thread of the step marks, else of most operators; None if some Python frame has a thread.
 
     PyTorch before 2.1 gave no Python frame its thread.
     """
@@ -133,7 +133,7 @@ def _owner(rows: pl.DataFrame) -> tuple[int, int] | None:
 
 
 def _roots(ids: np.ndarray, parents: np.ndarray) -> np.ndarray:
-    """For each frame the place of the root of its tree among the frames; pointers are halved until none moves."""
+    """For each frame, the index of the root of its tree; pointers are halved until none moves."""
     order = np.argsort(ids, kind="stable")
     place = np.minimum(np.searchsorted(ids[order], parents), len(ids) - 1)
     known = ids[order][place] == parents

@@ -1,8 +1,8 @@
-"""Traces of PyTorch's profiler before Kineto (`torch.autograd.profiler`): a list without categories.
+"""Reads traces of PyTorch's profiler before Kineto (`torch.autograd.profiler`): a list without categories.
 
-Traps: processes are called `CPU functions` and `CUDA functions`; operators and ranges look alike; the device's rows are
-operators too, timed by events of the device, each with what it calls: only the innermost are work. Since PyTorch 1.8
-the device has no rows, only arrows without an end.
+Traps: processes are called `CPU functions` and `CUDA functions`. Operators and ranges look alike. The device's rows are
+operators too, timed by events of the device, with their inner calls: only the innermost are work. Since PyTorch 1.8 the
+device has no rows, only arrows without an end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import duckdb
 
 from hermes.profiles.read.kineto.host import IS_STEP
-from hermes.profiles.read.kineto.periods import LAUNCHED
+from hermes.profiles.read.kineto.unmarked_steps import LAUNCHED
 
 HOST, DEVICE = "CPU functions", "CUDA functions"
 
@@ -22,7 +22,7 @@ def is_legacy(con: duckdb.DuckDBPyConnection, events: str) -> bool:
 
 
 def write_legacy(con: duckdb.DuckDBPyConnection, events: str) -> None:
-    """The table `event` as traces of Kineto give it; the id of an arrow is the correlation of its launch and task."""
+    """Write the table `event` in Kineto's form; the id of an arrow becomes the correlation of its launch and task."""
     number = "TRY_CAST(id AS INTEGER)::BIGINT + 1"
     con.execute(
         f"""

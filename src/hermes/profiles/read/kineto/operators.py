@@ -1,9 +1,9 @@
-"""Which operator each task of the device belongs to: the one that its launch lies in.
+"""Finds the operator that each device task belongs to: the operator around its launch.
 
 Traps: `External id` is the operator's number in most traces, and the correlation of the launch in others (PyTorch 1.12
-to 2.2 wrote such). There operators have numbers of their own, and a task bears the number of any operator. So a number
-counts only if the launch lies inside the operator that it names. What one call launched as a graph lies in the call
-that started the graph, not in the operators that were captured.
+to 2.2 wrote such). In those traces operators have numbers of their own, and a task bears the number of any operator. So
+a number counts only if the launch lies inside the named operator. Tasks that one call launched as a graph belong to the
+call that started the graph, not to the operators that were captured.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import duckdb
 import numpy as np
 import polars as pl
 
-from hermes.base.nesting import enclosing
-from hermes.profiles.read.query import fetched, keep
+from hermes.base.enclosing_calls import enclosing
+from hermes.profiles.read.query import fetched, keep_frame
 
 _ROUNDED_NS = 2_000
-"""By so much whole microseconds may put a launch outside of its operator."""
+"""The most ns by which rounding to whole microseconds may put a launch outside its operator."""
 _FIRST_OWN_CALL = 1 << 62
-"""Calls that no `External id` names are counted from here."""
+"""Calls that no `External id` names are numbered from here."""
 _DEVICE = "what IN ('kernel', 'memcpy', 'memset')"
 _KEY = "correlation, external"
 
 
 def write_operators(con: duckdb.DuckDBPyConnection) -> None:
-    """The temporary table `operator`, by the numbers of tasks (`correlation, external`); needs the table `launch`.
+    """Write the temporary table `operator`, by the numbers of tasks (`correlation, external`); needs `launch`.
 
-    `type, shapes, types, given` are of the operator, `call` is equal for tasks of one call of it.
+    `type, shapes, types, given` describe the operator; `call` is equal for tasks of one call of it.
     """
     inside = (
         "named.pid IS NOT DISTINCT FROM by_pid AND named.tid IS NOT DISTINCT FROM by_tid "
@@ -50,13 +50,13 @@ def write_operators(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def _facts(order: str) -> str:
-    """SQL for what the first of some rows of operators tell."""
+    """SQL for the facts of the first of several rows of operators."""
     columns = {"type": "name", "shapes": 'args."Input Dims"', "types": 'args."Input type"', "given": "given"}
     return ", ".join(f"arg_min({value}, {order}) AS {name}" for name, value in columns.items())
 
 
 def _enclose(con: duckdb.DuckDBPyConnection) -> None:
-    """Add the innermost operator around the launch for tasks whose number names none that is around it."""
+    """Add the innermost operator around the launch for tasks whose number names no operator around it."""
     left = fetched(
         con,
         f"WITH asked AS (SELECT DISTINCT {_KEY} FROM event WHERE {_DEVICE} AND correlation IS NOT NULL) "
@@ -80,7 +80,7 @@ def _enclose(con: duckdb.DuckDBPyConnection) -> None:
     found = left.select("correlation", "external").filter(around).hstack(own[place.drop_nulls()])
     if not found.height:
         return
-    keep(con, "around", found)
+    keep_frame(con, "around", found)
     con.execute(
         f"""
         INSERT INTO operator

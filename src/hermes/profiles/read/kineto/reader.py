@@ -1,10 +1,10 @@
-"""PyTorch's Kineto traces (`*.pt.trace.json`, `.json`, `.json.gz`) of CUDA, ROCm and CPU jobs.
+"""The reader of PyTorch's Kineto traces (`*.pt.trace.json`, `.json`, `.json.gz`) of CUDA, ROCm and CPU jobs.
 
-Traps of the format: category names changed (`Kernel` became `kernel`); the stream is `"stream 7"` or 7; the same
-argument is `external id` and `External id`; copies and allocations spell `bytes` and `Bytes`; times are whole
-microseconds since 1970, or fractions of them since `baseTimeNanoseconds`; Python rows of an unknown thread have process
-and thread 0; `cuda_sync` rows lie on streams and are no work; `f` ends of flows stand on host threads too; kernels at
-the start were launched before the capture.
+Traps: category names changed (`Kernel` became `kernel`). The stream is `"stream 7"` or 7. The same argument is
+`external id` and `External id`. Copies and allocations spell `bytes` and `Bytes`. Times are whole microseconds since
+1970, or fractions of them since `baseTimeNanoseconds`. Python rows of an unknown thread have process and thread 0.
+`cuda_sync` rows lie on streams and are no work. `f` ends of flows stand on host threads too. Kernels at the start were
+launched before the capture.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from typing import ClassVar
 import duckdb
 import polars as pl
 
-from hermes.base.cores import beside
 from hermes.base.errors import TraceFormatError
+from hermes.base.usable_cores import spare_thread
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.read import messages
-from hermes.profiles.read.chrome import Scan, scan
-from hermes.profiles.read.kineto.about import write_about
+from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.chrome import ScannedTrace, scan
 from hermes.profiles.read.kineto.comm import write_comm
-from hermes.profiles.read.kineto.cut_off import launches_without_tasks
 from hermes.profiles.read.kineto.device import write_kernels
-from hermes.profiles.read.kineto.files import capture_of, claimed, host_of
+from hermes.profiles.read.kineto.find_traces import capture_of, claimed, host_of
+from hermes.profiles.read.kineto.flows_and_memory import write_allocations, write_flows, write_memory
 from hermes.profiles.read.kineto.host import IS_STEP, host_rows, write_steps
 from hermes.profiles.read.kineto.legacy import is_legacy, write_legacy
-from hermes.profiles.read.kineto.marks import write_allocations, write_flows, write_memory
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.source import Source
+from hermes.profiles.read.kineto.missing_tasks import launches_without_tasks
+from hermes.profiles.read.kineto.trace_info import write_about
+from hermes.profiles.read.reader_interface import CaptureSource
+from hermes.profiles.read.table_sink import Sink
 
 _ARGUMENTS = (
     "External id", "correlation", "stream", "device", "grid", "bytes", "kind", "cuda_sync_kind",
     "Input Dims", "Input type", "Sequence number", "Fwd thread id", "Call stack",
     "Python id", "Python parent id", "Addr", "Device Id", "Device Type", "Total Allocated", "Total Reserved",
 )  # fmt: skip
-# Only collectives have these, the waits of `cuda_sync`, and the copies of MTIA.
+# Only collectives, the waits of `cuda_sync`, and the copies of MTIA have these arguments.
 _SPARSE = (
     "Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Name",
     "Process Group Description", "Process Group Ranks", "Src Rank", "Dst Rank",
@@ -50,7 +51,7 @@ _INTEGERS = (
 )  # fmt: skip
 _SPELLINGS = {"external id": "External id", "Bytes": "bytes"}
 
-# Lower-case category to what the row is, what most rows are first: each row is compared until one fits.
+# Maps a lower-case category to the kind of row, most frequent first: each row is compared until a category fits.
 # `overhead` is time that CUPTI itself takes on the host.
 _KIND = {
     "python_function": "python", "cpu_op": "op", "cuda_runtime": "runtime", "hip_runtime": "runtime",
@@ -60,29 +61,32 @@ _KIND = {
     "xpu_driver": "driver", "privateuse1_driver": "driver",
     "concurrent_kernel": "kernel", "memcpy": "memcpy", "memset": "memset", "cuda_sync": "sync",
     "gpu_user_annotation": "ignored", "trace": "ignored",
-    # MTIA, Gaudi and XPU; one category holds the kernels and the copies of MTIA.
+    # Categories of MTIA, Gaudi and XPU; one category holds the kernels and the copies of MTIA.
     "mtia_ccp_events": "kernel", "hpu_op": "kernel", "xpu_sync": "sync",
     "mtia_insight": "ignored", "mtia_counters": "ignored", "collective_comm": "collective", "cuda_event": "ignored",
     "cuda_profiler_range": "ignored", "gpu_pm_counter": "ignored",
 }  # fmt: skip
+_OLD = "operator"
+_OLD_OPERATOR = "contains(name, '::') OR regexp_matches(name, '(Backward[0-9]*|^detach_?)$')"
+"""Until PyTorch 1.11 the user's ranges are operators by their category, and only names tell them apart."""
 _OF_MTIA, _COPY_OF_MTIA = "mtia_ccp_events", "dma_request"
-# The marks of steps, which are marks or operators by their category, are told from these here, in passing.
+_BY_NAME = {
+    _OF_MTIA: f"CASE name WHEN '{_COPY_OF_MTIA}' THEN 'memcpy' ELSE 'kernel' END",
+    _OLD: f"CASE WHEN {_OLD_OPERATOR} THEN 'op' ELSE 'mark' END",
+}
+# Step marks, which are marks or operators by their category, are told apart here, in passing.
 _STEP_KINDS = tuple(category for category, kind in _KIND.items() if kind in ("op", "mark"))
 _WHAT = (
     f"CASE WHEN ph = 'X' THEN CASE WHEN {IS_STEP} AND lower(cat) IN {_STEP_KINDS} THEN 'step' ELSE CASE lower(cat) "
-    + " ".join(
-        f"WHEN '{category}' THEN "
-        + (f"'{kind}'" if category != _OF_MTIA else f"CASE name WHEN '{_COPY_OF_MTIA}' THEN 'memcpy' ELSE 'kernel' END")
-        for category, kind in _KIND.items()
-    )
+    + " ".join(f"WHEN '{category}' THEN " + _BY_NAME.get(category, f"'{kind}'") for category, kind in _KIND.items())
     + " END END END"
 )
-# The values of strides and flags decide what convolutions and attention have to do; of others they are not kept.
+# The values of strides and flags decide the work of convolutions and attention; other operators' values are not kept.
 _GIVEN = (
     """CASE WHEN args."Concrete Inputs" IS NOT NULL AND (contains(name, 'conv') OR contains(name, 'attention') """
     """OR name = 'aten::index_select') THEN args."Concrete Inputs" END"""
 )
-# Strides tell whether several inputs lie in one order; rows with a single tensor need none.
+# Strides tell whether several inputs have one memory order; rows with a single tensor need none.
 _STRIDES = (
     """CASE WHEN starts_with(name, 'aten::') AND contains(args."Input Strides", '],') """
     """THEN args."Input Strides" END"""
@@ -90,25 +94,25 @@ _STRIDES = (
 
 
 _FEW_LAUNCHES = 0.01
-"""So many may be on their way when a capture ends; real traces have none without a task."""
+"""The share of launches that may be under way when a capture ends; real traces have no launch without a task."""
 
 
 class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 14
+    version: ClassVar[int] = 16
 
-    def claim(self, files: Sequence[Path]) -> list[Source]:
+    def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""
         return claimed(self.name, files)
 
-    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
-        """The source itself: a trace is read as it lies there."""
+    def prepare(self, source: CaptureSource, cache: Path, tell: Callable[[str], None]) -> CaptureSource:
+        """The source itself: a trace needs no preparation."""
         return source
 
-    def read(self, source: Source, rank: int, sink: Sink) -> None:
-        """Write all tables of the trace; raises `TraceFormatError` when no event of it can be read."""
+    def read(self, source: CaptureSource, rank: int, sink: Sink) -> None:
+        """Write all tables of the trace; raises `TraceFormatError` if no event of it can be read."""
         path = source.files[0]
         events = scan(
             path, (*_ARGUMENTS, *_SPARSE), sink, _SPELLINGS, integers=_INTEGERS, sparse=_SPARSE,
@@ -119,8 +123,8 @@ class KinetoReader:
             _sort_out(events.con, events)
             _note_strangers(events.con, path, sink)
             step = write_steps(events.con, sink)
-            with beside() as pool:
-                # Half of the work each: host calls over a connection of their own, the rest here.
+            with spare_thread() as pool:
+                # Each thread does half of the work: host calls over a separate connection, the rest here.
                 calls = pool.submit(_host_rows, events, step, sink)
                 written = pool.submit(lambda: sink.frame("host_op", calls.result()))
                 count, ns = write_kernels(events.con, step, sink)
@@ -142,14 +146,14 @@ class KinetoReader:
             events.con.close()
 
 
-def _host_rows(events: Scan, step: pl.DataFrame, sink: Sink) -> pl.DataFrame:
+def _host_rows(events: ScannedTrace, step: pl.DataFrame, sink: Sink) -> pl.DataFrame:
     with contextlib.closing(sink.connect()) as con:
         _sort_out(con, events)
         return host_rows(con, step, sink)
 
 
-def _sort_out(con: duckdb.DuckDBPyConnection, events: Scan) -> None:
-    """The view `event`: the events with numbers for the keys that every table needs."""
+def _sort_out(con: duckdb.DuckDBPyConnection, events: ScannedTrace) -> None:
+    """Make the view `event`: the events with numbers for the keys that every table needs."""
     if is_legacy(con, events.events):
         write_legacy(con, events.events)
         return
@@ -180,9 +184,8 @@ def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> N
         names = [*(str(name)[:40] for name, _ in rows[:5]), *(["…"] if len(rows) > 5 else [])]
         if not con.execute("SELECT 1 FROM event WHERE what IS NOT NULL LIMIT 1").fetchall():
             raise TraceFormatError(
-                path, f"a Chrome trace, but not one of PyTorch: its categories are not known ({', '.join(names)})",
-                lost="the whole file",
-                hint="which program wrote it? Record the job with torch.profiler, or with hermes profile",
+                path, refusals.not_pytorch(names=", ".join(names)), lost=messages.LOST_FILE,
+                hint=refusals.DO_RECORD_PYTORCH,
             )  # fmt: skip
         sink.note(
             "degraded", messages.categories_unknown(n=sum(count for _, count in rows), names=names),
@@ -191,7 +194,7 @@ def _note_strangers(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> N
 
 
 def _note_cut_off(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> None:
-    """Launches whose tasks are not in the trace, where it has a device at all."""
+    """Note launches whose tasks are missing from the trace, if the trace has a device at all."""
     missing, launches = launches_without_tasks(con) if sink.rows("kernel") else (0, 0)
     if missing:
         sink.note(
@@ -202,7 +205,7 @@ def _note_cut_off(con: duckdb.DuckDBPyConnection, path: Path, sink: Sink) -> Non
 
 
 def _processes(sink: Sink) -> list[str]:
-    """The processes that both run operators and make calls of a device's runtime."""
+    """The processes that both run operators and make runtime calls of a device."""
     rows = pl.scan_parquet(sink.folder / "host_op.parquet").group_by("pid").agg(
         pl.col("kind").eq("op").any().alias("runs"), pl.col("kind").is_in(RUNTIME_KINDS).any().alias("launches")
     )  # fmt: skip
@@ -211,7 +214,7 @@ def _processes(sink: Sink) -> list[str]:
 
 
 def _note_gaps(path: Path, sink: Sink) -> None:
-    """What the tables cannot hold because the trace has not got it."""
+    """Note what the tables lack because the trace does not have it."""
     work = pl.scan_parquet(sink.folder / "kernel.parquet").filter(pl.col("component") != "wait")
     kernels, unlaunched = work.select(pl.len(), pl.col("launch_ns").null_count().alias("unlaunched")).collect().row(0)
     if not kernels:

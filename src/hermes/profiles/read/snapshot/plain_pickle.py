@@ -1,7 +1,7 @@
-"""Plain data out of a pickle, by a reader of its own: lists, dictionaries, texts and numbers alone.
+"""Reads plain data from a pickle without running it: lists, dictionaries, texts and numbers only.
 
-A pickle is a program that can call anything. This knows the instructions that make plain values; whatever names a
-class, calls, or is not known ends the reading, so that nothing of the file is ever run. Protocols 2 to 5, as Python
+A pickle is a program that can call anything. This reader knows the instructions that make plain values. Reading ends at
+a class, a call or an unknown instruction: nothing in the file is ever run. It reads protocols 2 to 5, as Python
 documents the instructions in `pickletools`.
 """
 
@@ -11,13 +11,15 @@ import pickletools
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from hermes.profiles.read import refusal_messages as refusals
+
 _MARK = object()
 _MOST_STEPS = 200_000_000
 _MOST_DEPTH = 10_000
 
 
 class NotPlainError(ValueError):
-    """The pickle holds something else than plain data."""
+    """Raised when a pickle holds something other than plain data."""
 
 
 class _Reader:
@@ -26,13 +28,13 @@ class _Reader:
         self.memo: dict[int, Any] = {}
 
     def marked(self) -> list[Any]:
-        """What stands above the last mark, which is taken away too."""
+        """The values above the last mark, removed from the stack together with the mark."""
         for place in range(len(self.stack) - 1, -1, -1):
             if self.stack[place] is _MARK:
                 found = self.stack[place + 1 :]
                 del self.stack[place:]
                 return found
-        raise NotPlainError("an instruction needs a mark that is not there")
+        raise NotPlainError(refusals.PICKLE_NO_MARK)
 
     def push(self, value: Any) -> None:
         self.stack.append(value)
@@ -52,7 +54,7 @@ class _Reader:
     def set_items(self, _: Any) -> None:
         values = self.marked()
         if len(values) % 2:
-            raise NotPlainError("a key without a value")
+            raise NotPlainError(refusals.PICKLE_KEY_ALONE)
         target = self._dict()
         for place in range(0, len(values), 2):
             target[_key(values[place])] = values[place + 1]
@@ -60,7 +62,7 @@ class _Reader:
     def tuple_of(self, count: int) -> None:
         values = self.stack[len(self.stack) - count :] if count else []
         if len(values) < count or _MARK in values:
-            raise NotPlainError("too few values for a tuple")
+            raise NotPlainError(refusals.PICKLE_SHORT_TUPLE)
         del self.stack[len(self.stack) - count :]
         self.stack.append(tuple(values))
 
@@ -72,18 +74,18 @@ class _Reader:
 
     def _list(self) -> list[Any]:
         if not isinstance(self.stack[-1], list):
-            raise NotPlainError("a value is added to what is no list")
+            raise NotPlainError(refusals.PICKLE_NO_LIST)
         return self.stack[-1]
 
     def _dict(self) -> dict[Any, Any]:
         if not isinstance(self.stack[-1], dict):
-            raise NotPlainError("a key is set in what is no dictionary")
+            raise NotPlainError(refusals.PICKLE_NO_DICTIONARY)
         return self.stack[-1]
 
 
 def _key(value: Any) -> Any:
     if not isinstance(value, str | int | float | bool | None):
-        raise NotPlainError("a key that is no text or number")
+        raise NotPlainError(refusals.PICKLE_ODD_KEY)
     return value
 
 
@@ -120,7 +122,7 @@ _STEPS: dict[str, _Step] = {
 
 
 def plain(file: BinaryIO) -> Any:
-    """The value in a pickle of plain data. Raises `NotPlainError` for any other, `ValueError` for a damaged one."""
+    """The value in a pickle of plain data. Raises `NotPlainError` for other pickles, `ValueError` for a damaged one."""
     reader = _Reader()
     try:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(file)):
@@ -130,10 +132,10 @@ def plain(file: BinaryIO) -> Any:
                 continue
             step = _STEPS.get(opcode.name)
             if step is None:
-                raise NotPlainError(f"it holds more than plain data ({opcode.name})")
+                raise NotPlainError(refusals.pickle_not_plain(instruction=opcode.name))
             if count > _MOST_STEPS or len(reader.stack) > _MOST_DEPTH * 1_000:
-                raise NotPlainError("it is far larger than a snapshot")
+                raise NotPlainError(refusals.PICKLE_TOO_LARGE)
             step(reader, argument)
     except (IndexError, KeyError, TypeError, OverflowError) as broken:
-        raise NotPlainError(f"its instructions do not fit together ({type(broken).__name__})") from broken
-    raise NotPlainError("it ends before its end")
+        raise NotPlainError(refusals.pickle_damaged(error=type(broken).__name__)) from broken
+    raise NotPlainError(refusals.PICKLE_ENDS_EARLY)

@@ -1,9 +1,11 @@
-"""A snapshot of PyTorch's caching allocator (`torch.cuda.memory._dump_snapshot`, `torch.npu.memory._dump_snapshot`).
+"""Reads snapshots of PyTorch's caching allocator (`torch.cuda.memory._dump_snapshot`).
 
-`segments` is what the allocator had taken from the device when the snapshot was made, with its blocks; `device_traces`
-the events that led there, one list a device, each with the frames of Python: `alloc`, `free_requested`,
-`free_completed`, `segment_alloc` and the like, and `oom` where a request failed. The history may begin late: what was
-held before is the difference from the end.
+`torch.npu.memory._dump_snapshot` writes such files too.
+
+`segments` is the device memory of the allocator at the moment of the snapshot, with its blocks. `device_traces` are the
+earlier events, one list per device, each event with Python frames: `alloc`, `free_requested`, `free_completed`,
+`segment_alloc` and the like, and `oom` for a failed request. The history may begin late: the memory held before is the
+difference from the end.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ from typing import Any, ClassVar
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.base.units import whole
+from hermes.base.failure_message import reason
+from hermes.base.units import whole_number
 from hermes.knowledge.user_code import is_framework, is_own
 from hermes.model.tables.failed_requests import ASKED, LEFT, OUT_OF_MEMORY
 from hermes.profiles.read import messages
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.reader_interface import CaptureSource, legible
 from hermes.profiles.read.snapshot.plain_pickle import plain
-from hermes.profiles.read.source import Source, legible
+from hermes.profiles.read.table_sink import Sink
 
 COMPONENT = "caching allocator"
 _SUFFIXES = (".pickle", ".pkl")
@@ -41,28 +45,28 @@ Entry = Mapping[str, Any]
 
 
 class SnapshotReader:
-    """Finds snapshots among files, by what begins in them, and reads one as the memory of one rank."""
+    """Finds memory snapshots among files by their first bytes, and reads a snapshot as the memory of one rank."""
 
     name: ClassVar[str] = "torch memory snapshot"
     version: ClassVar[int] = 3
 
-    def claim(self, files: Sequence[Path]) -> list[Source]:
+    def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
         """A source for each file that begins as a pickled snapshot does."""
         return [
-            Source(
+            CaptureSource(
                 reader=self.name, format="torch-memory-snapshot", root=path, files=(path,),
-                rank=whole(match.group(1)) if (match := _RANK.search(legible(path.name))) else None,
+                rank=whole_number(match.group(1)) if (match := _RANK.search(legible(path.name))) else None,
                 capture=legible(path.stem),
             )
             for path in files
             if path.suffix.lower() in _SUFFIXES and _begins(path)
         ]  # fmt: skip
 
-    def prepare(self, source: Source, cache: Path, tell: Callable[[str], None]) -> Source:
-        """The source itself: it is read as it lies there."""
+    def prepare(self, source: CaptureSource, cache: Path, tell: Callable[[str], None]) -> CaptureSource:
+        """The source itself: a snapshot needs no preparation."""
         return source
 
-    def read(self, source: Source, rank: int, sink: Sink) -> None:
+    def read(self, source: CaptureSource, rank: int, sink: Sink) -> None:
         """Write `memory`, `allocation`, `step`, `setting` and the requests that failed."""
         path = source.files[0]
         try:
@@ -70,11 +74,11 @@ class SnapshotReader:
                 content = plain(file)
         except (ValueError, OSError) as broken:
             raise TraceFormatError(
-                path, f"no plain snapshot of an allocator ({str(broken)[:120]})", lost="this snapshot",
-                hint="torch.cuda.memory._dump_snapshot writes one; a pickle of anything else is never loaded",
+                path, refusals.no_snapshot(why=reason(broken, most=120)), lost=refusals.LOST_SNAPSHOT,
+                hint=refusals.DO_SNAPSHOT,
             ) from broken  # fmt: skip
         if not isinstance(content, dict) or "segments" not in content:
-            raise TraceFormatError(path, "the pickle holds no segments of an allocator", lost="this snapshot")
+            raise TraceFormatError(path, refusals.NO_SEGMENTS, lost=refusals.LOST_SNAPSHOT)
         _write(content, source, rank, sink)
 
 
@@ -87,7 +91,7 @@ def _begins(path: Path) -> bool:
     return head[:1] == b"\x80" and any(sign in head for sign in _SIGNS)
 
 
-def _write(content: Mapping[str, Any], source: Source, rank: int, sink: Sink) -> None:
+def _write(content: Mapping[str, Any], source: CaptureSource, rank: int, sink: Sink) -> None:
     segments = [one for one in _list(content.get("segments")) if isinstance(one, dict)]
     settings = content.get("allocator_settings")
     settings = settings if isinstance(settings, dict) else {}
@@ -124,7 +128,7 @@ def _write(content: Mapping[str, Any], source: Source, rank: int, sink: Sink) ->
 
 
 def _curve(entries: Sequence[Entry], segments: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
-    """What was handed out and taken from the device after each event; the end is known, so it is followed backwards."""
+    """Allocated and reserved memory after each event; the end is known, so the curve is computed backwards."""
     allocated = sum(_number(one.get("allocated_size")) for one in segments)
     reserved = sum(_number(one.get("total_size")) for one in segments)
     active = sum(_number(one.get("active_size")) for one in segments)
@@ -152,9 +156,9 @@ def _curve(entries: Sequence[Entry], segments: Sequence[Entry], device: int) -> 
 
 
 def _blocks(entries: Sequence[Entry], segments: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
-    """Each block that was handed out, named by the innermost lines of the program, and when it was given back.
+    """Each block that was allocated, named by the innermost lines of the program, and when it was released.
 
-    What was held before the history began is among the blocks of the end; what was given back since is not known.
+    Blocks held before the history began are among the blocks of the end; blocks released since are unknown.
     """
     held: dict[int, dict[str, Any]] = {}
     seen: set[int] = set()
@@ -183,7 +187,7 @@ def _blocks(entries: Sequence[Entry], segments: Sequence[Entry], device: int) ->
 
 
 def _frames_of(block: Entry) -> list[Any]:
-    """The frames of who took a block of the end; older snapshots keep them in its history."""
+    """The frames of the code that allocated a block of the end; older snapshots keep them in its history."""
     history = [one for one in _list(block.get("history")) if isinstance(one, dict)]
     return _list(block.get("frames")) or (_list(history[0].get("frames")) if history else [])
 
@@ -191,7 +195,7 @@ def _frames_of(block: Entry) -> list[Any]:
 def place_of(frames: Sequence[Any]) -> str:
     """The innermost lines of the program itself, as `file.py:12 name`.
 
-    Where there are none, those of its libraries, then the operator that C++ frames name, then whatever is there.
+    If there are none, the lines of its libraries are taken, then the operator that C++ frames name, then any frame.
     """
     told = [
         (str(one.get("filename")).replace("\\", "/"), one.get("line"), str(one.get("name")))
@@ -207,14 +211,14 @@ def place_of(frames: Sequence[Any]) -> str:
 
 
 def _operators(names: Iterable[str]) -> list[str]:
-    """The innermost operator and node of autograd that C++ frames name: the backward pass has no Python."""
+    """The innermost operator and autograd node that C++ frames name: the backward pass has no Python frames."""
     names = list(names)
     found = (next((match for name in names if (match := pattern.search(name))), None) for pattern in _CALLED)
     return [f"{prefix}{match.group(1)}" for prefix, match in zip(("aten::", ""), found, strict=True) if match]
 
 
 def _failures(entries: Sequence[Entry], device: int) -> Iterator[dict[str, Any]]:
-    """Requests that failed: what was asked for and what the device had left, by the line that asked."""
+    """Requests that failed: their size and the device's free memory, by the line that asked."""
     for entry in entries:
         if entry.get("action") == "oom":
             about = {"source": OUT_OF_MEMORY, "name": place_of(_list(entry.get("frames"))), "ts_ns": _moment(entry),
@@ -228,7 +232,7 @@ def _steps(annotations: Sequence[Any]) -> pl.DataFrame:
     rows: list[dict[str, Any]] = []
     for one in annotations:
         match = _STEP.search(str(one.get("name"))) if isinstance(one, dict) else None
-        step = whole(match.group(1)) if match else None
+        step = whole_number(match.group(1)) if match else None
         if match is None or step is None:
             continue
         moment = _moment(one)

@@ -1,1 +1,1 @@
-"""What of the user's own code takes the step."""
+"""Rules about the user's code: functions and lines that take the step's time."""

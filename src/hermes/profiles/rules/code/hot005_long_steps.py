@@ -1,41 +1,43 @@
-"""Steps take longer at an even distance.
+"""Every Nth step takes longer.
 
 ## What it detects
 
-In the log of the steps before the capture, steps at an even distance that are longer than the others: a row of them
-whose ranks by length hardly come by chance (Wilcoxon's sum of ranks, all distances and beginnings counted). The cost is
-by how much their median is beyond that of the others, over all steps. Looks at the stack in such a step name the
-function that only they call, else the one that they spend more in.
+In the log of the steps before the capture, every Nth step is longer than the others. Chance must hardly explain this
+(Wilcoxon's rank-sum test, corrected for all distances and beginnings). The cost is the difference between the medians
+of long and other steps, spread over all steps. Stack samples in long steps name the function that only long steps call,
+or the function in which they spend more time.
 
 ## Why it costs you
 
-What is done in each tenth step and takes ten steps takes half of all time, and a capture of two steps shows nothing of
-it.
+Suppose that every tenth step does extra work as long as ten steps: this takes half of the time, but a capture of two
+steps shows nothing.
 
 ## When it is not a problem
 
-When the job has just begun, and such steps become rare later. When it is the point of the program, as playing an
-environment between updates is. Steps that are longer because more is trained in them, as with networks that are updated
-by turns, do not count.
+Long steps are no problem if the job has just begun, and long steps become rare later. Extra work that is the purpose of
+the program, such as playing an environment between updates, is no problem either. Steps that are longer because they
+train more, as with networks that are updated in turn, do not count.
 
 ## What to do
 
-Evaluate, save and log more rarely, on a part of the data, or in another process. Keep the workers of loaders over
+Evaluate, save and log less often, on a part of the data, or in another process. Keep the loader's workers between
 epochs.
 
 ## How to check
 
-`hermes watch` shows steps of even length, or long ones farther apart.
+`hermes watch` shows steps of equal length, or fewer long ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.base.units import duration
+from hermes.base.message import Message, Name, Ns, Share, message, sentence
+from hermes.knowledge.advice_conditions import OF_MINDSPORE, OF_TORCH
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.cures import ASYNC_SAVE, KEEP_WORKERS
 from hermes.knowledge.host_work import CHECKPOINT, STARTING
+from hermes.knowledge.vendor_cures import ASYNC_SAVE, KEEP_WORKERS
+from hermes.model.advice_fit import Fit
 from hermes.model.code_measures import LongSteps
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
@@ -43,8 +45,11 @@ from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._code import mean_steps
-from hermes.profiles.rules._host import BEFORE_IT, before_of, fact, on_ranks
+from hermes.profiles.rules._cost_by_rank import percents
+from hermes.profiles.rules._host import BEFORE_IT, before_of, fact
+from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import by_share, rule
+from hermes.profiles.rules.title_messages import some_of
 
 LIMIT = Limit(value=0.1, unit="of all time", source="docs/evidence/host-limits.md")
 _CAUSES = {STARTING: Fault.WORKERS_STARTED_ANEW, CHECKPOINT: Fault.CHECKPOINT_OR_LOGGING}
@@ -52,61 +57,85 @@ _CAUSES = {STARTING: Fault.WORKERS_STARTED_ANEW, CHECKPOINT: Fault.CHECKPOINT_OR
 
 @rule("HOT005", state="stable", fault=Fault.LONG_STEPS)
 def long_steps(job: Job, rows: Rows[LongSteps], unprofiled: Rows[Before]) -> Iterator[Loss]:
-    """At most one finding, of the rank that loses most."""
+    """At most one finding of long steps, of the rank that loses most."""
     steps = mean_steps(job)
     found = [row for row in rows if by_share(LIMIT, row.share) and steps.get(row.rank) and not row.trains]
     worst = max(found, key=lambda row: (row.share, -row.rank), default=None)
     if worst is None:
         return
     before = before_of(unprofiled, worst.rank)
-    # No profiler makes a step shorter: those before that took longer were held up, too.
+    # No profiler makes a step shorter: if steps before the capture took longer, something delayed them, too.
     cost = round(worst.share * min(steps[worst.rank], before.step_ns if before else steps[worst.rank]))
     ranks = tuple(sorted(row.rank for row in found))
-    where = f", in {worst.line}" if worst.line else ""
     yield Loss(
-        message=f"Every {worst.period} steps one takes {duration(worst.extra_ns)} more{where}: "
-        f"{worst.share:.0%} of all time{on_ranks(job, ranks)}",
+        message=every(
+            period=str(worst.period), extra=worst.extra_ns, line=worst.line or None, share=percents(worst.share),
+            on=some_of(job, ranks),
+        ),
         ranks=ranks,
         blames=(Blame(worst.line, "line"),) if worst.line else (),
         fault=_CAUSES.get(worst.why),
         cost_ns=cost,
         share=worst.share,
-        gain=Gain(low_ns=cost // 2, high_ns=cost, method="bound: done half as often, or not at all", before=True),
+        gain=Gain(low_ns=cost // 2, high_ns=cost, method=at_most(when=HALF_AS_OFTEN), before=True),
         confidence=confidence("HOT005.line" if worst.line else "HOT005"),
         evidence=(
-            fact(job, worst.rank, "longer than the others", worst.share, "of all time", LIMIT.value, source=BEFORE_IT),
-            fact(job, worst.rank, "longer steps, and how far apart", worst.period, "steps", source=BEFORE_IT),
-            fact(job, worst.rank, "of them seen", worst.count, f"of {worst.steps} steps", source=BEFORE_IT),
-            fact(job, worst.rank, "a longer step beyond the others", worst.extra_ns, "ns", source=BEFORE_IT),
-            fact(job, worst.rank, "median of the others", worst.usual_ns, "ns", source=BEFORE_IT),
+            fact(job, worst.rank, LONGER, worst.share, "of all time", LIMIT.value, source=BEFORE_IT),
+            fact(job, worst.rank, APART, worst.period, "steps", source=BEFORE_IT),
+            fact(job, worst.rank, SEEN, worst.count, f"of {worst.steps} steps", source=BEFORE_IT),
+            fact(job, worst.rank, BEYOND, worst.extra_ns, "ns", source=BEFORE_IT),
+            fact(job, worst.rank, MEDIAN, worst.usual_ns, "ns", source=BEFORE_IT),
         ),
         lines=tuple(line for line in (worst.line, worst.called) if line),
-        actions=(_action(worst),),
+        actions=_actions(worst),
+    )  # fmt: skip
+
+
+def _actions(row: LongSteps) -> tuple[Action, ...]:
+    if row.why == STARTING:
+        return (KEEP_WORKERS,)
+    if row.why == CHECKPOINT:
+        return (ASYNC_SAVE,)
+    return _RARELY if row.line else (_LOOK,)
+
+
+HALF_AS_OFTEN = sentence("hot005.half_as_often")
+LONGER = sentence("hot005.longer")
+APART = sentence("hot005.apart")
+SEEN = sentence("hot005.seen")
+BEYOND = sentence("hot005.beyond")
+MEDIAN = sentence("hot005.median")
+
+
+@message("hot005.every")
+def every(*, period: Name, extra: Ns, line: Name | None = None, share: Share, on: Message | None = None) -> None:
+    """Steps are longer at a regular period, and the function that takes the time may be known."""
+
+
+def _rarely(do: Message, fit: Fit) -> Action:
+    return Action(
+        title=RARELY,
+        do=do,
+        verify=RARELY_VERIFY,
+        risk=RARELY_RISK,
+        source="the log of steps itself",
+        fit=fit,
+        whole=True,
     )
 
 
-def _action(row: LongSteps) -> Action:
-    if row.why == STARTING:
-        return KEEP_WORKERS
-    if row.why == CHECKPOINT:
-        return ASYNC_SAVE
-    return _RARELY if row.line else _LOOK
-
-
-_RARELY = Action(
-    title="Do it more rarely, or less of it",
-    do="An evaluation: each so many hundred steps or once an epoch, on a part of the data in between, in large batches "
-    "under torch.no_grad(). What writes: rarely, and from another thread. What starts an epoch: once for all epochs.",
-    verify="Longer steps are farther apart, or no longer than others.",
-    risk="What is seen more rarely is seen later.",
-    source="the log of steps itself",
-    whole=True,
+RARELY = sentence("hot005.rarely")
+RARELY_VERIFY = sentence("hot005.rarely_verify")
+RARELY_RISK = sentence("hot005.rarely_risk")
+_RARELY = (
+    _rarely(sentence("hot005.rarely_torch"), OF_TORCH),
+    _rarely(sentence("hot005.rarely_mindspore"), OF_MINDSPORE),
 )
 _LOOK = Action(
-    title="Capture one of the longer steps",
-    do="hermes profile begins behind the next one, and looks at which lines it spends its time.",
-    verify="The report names the function.",
-    risk="None.",
+    title=sentence("hot005.look"),
+    do=sentence("hot005.look_do"),
+    verify=sentence("hot005.look_verify"),
+    risk=sentence("hot005.look_risk"),
     source="the log of steps itself",
     whole=True,
 )

@@ -1,1 +1,1 @@
-"""Rules about communication."""
+"""Rules about communication: exposed transfers, stragglers, small collectives, slow links."""

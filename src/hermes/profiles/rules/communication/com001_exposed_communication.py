@@ -2,30 +2,31 @@
 
 ## What it detects
 
-The part of a step's window in which a collective or a transfer between ranks runs and no compute kernel does, as a
-share of the window, on the step of median length of each rank.
+The rule counts the time in which a collective or a transfer between ranks runs and no compute kernel runs, as a share
+of the window. Each rank is measured on its typical step.
 
 ## Why it costs you
 
-The device's compute units stand still. Hidden behind compute, the same communication would cost nothing.
+The device's compute units are idle while only communication runs. Behind compute, the same communication costs nothing.
 
 ## When it is not a problem
 
-Up to a tenth of the window, when at least half of all communication is hidden: the last bucket of gradients has no
-compute beside it, whatever one does. The rule is silent then. Where nothing at all is hidden, on any rank, it speaks
-from a fiftieth on: then it is the step that does one after the other.
-When most of it is waiting for another rank: then COM002 names that rank, and making communication faster will not help.
-In a pipeline, waiting for other stages is exposed too: the PAR rules judge it. When the capture holds a single step at
-an odd place (the first step, a step with evaluation).
+Exposed communication of up to a tenth of the window is no problem, if at least half of all communication is hidden. The
+last bucket of gradients never has compute beside it. The rule is silent then. If no rank hides any communication, the
+rule speaks from a fiftieth of the window on: then the program itself communicates only after it has computed.
+
+If most exposed communication is waiting for another rank, COM002 names that rank, and faster communication will not
+help. In a pipeline, waiting for other stages is exposed too; the PAR rules judge such waits. The capture may hold only
+one unusual step, such as the first step or a step with evaluation.
 
 ## What to do
 
-Start gradient collectives while backward still computes, in buckets large enough to use the link; use a faster
-algorithm or fewer bytes; see who is waited for first.
+First see which rank the others wait for. Start gradient collectives while backward still computes, in buckets that are
+large enough to use the link. Use a faster algorithm, or send fewer bytes.
 
 ## How to check
 
-Profile the same step again: exposed communication per step must fall, and the window with it.
+Profile the same step again: exposed communication per step and the window must both become shorter.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ from collections.abc import Iterator, Mapping
 
 from hermes.base.message import Message, Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
+from hermes.model.advice_fit import Fit
 from hermes.model.comm_measures import GroupOp
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
-from hermes.model.fit import Fit
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.measures import ExposedOp, PeerWait, StepSplit
 from hermes.model.overlap_measures import StepOverlap
+from hermes.model.step_measures import ExposedOp, PeerWait, StepSplit
 from hermes.model.structure_measures import Pipeline
-from hermes.profiles.rules._comm import bubble_of, exposed_comm, exposed_transfer, waited_per_step
-from hermes.profiles.rules._component import loss, typical
+from hermes.profiles.rules._communication import bubble_of, exposed_comm, exposed_transfer, waited_per_step
+from hermes.profiles.rules._cost_by_rank import loss, typical
 from hermes.profiles.rules._host import has_device
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import by_share, rule
@@ -58,12 +59,18 @@ ALL = Limit(
     unit="of window, where nothing at all of the communication is hidden",
     source="docs/evidence/noise.md",
 )
-ALWAYS = Limit(value=0.10, unit="of window counts however much is hidden", source="docs/evidence/noise.md")
-EXPOSED = Limit(value=0.5, unit="of communication, below ALWAYS", source="docs/evidence/noise.md")
+ALWAYS = Limit(
+    value=0.10, unit="of window counts, even if most communication is hidden", source="docs/evidence/noise.md"
+)
+EXPOSED = Limit(
+    value=0.5,
+    unit="of communication is exposed; a larger share of the window than 10% counts anyway",
+    source="docs/evidence/noise.md",
+)
 
 
 def _notable(overlaps: Rows[StepOverlap], split: StepSplit) -> bool:
-    """Whether it is more than overlapping leaves in any case: the last bucket has no compute beside it."""
+    """Whether exposed communication is more than overlap always leaves: no compute runs beside the last bucket."""
     exposed = exposed_comm(overlaps, split) or 0
     if not by_share(LIMIT, exposed / split.window_ns):
         return _unhidden(split)
@@ -71,7 +78,7 @@ def _notable(overlaps: Rows[StepOverlap], split: StepSplit) -> bool:
 
 
 def _unhidden(split: StepSplit) -> bool:
-    """Whether a device communicates, and computes beside none of it: that is how a step is written, and no tail."""
+    """Whether a device hides none of its communication: then the program orders the step so, and no tail is left."""
     return bool(split.comm_ns and split.compute_ns) and not split.overlapped_comm_ns
 
 
@@ -108,18 +115,18 @@ def exposed_communication(
     groups: Rows[GroupOp],
     pipelines: Rows[Pipeline],
 ) -> Iterator[Loss]:
-    """One finding for all ranks that are beyond the limit."""
+    """A finding for all ranks whose exposed communication is beyond the limit."""
     limit = ALL if all(map(_unhidden, typical(job))) else LIMIT
     found = loss(job, COST, limit, lambda split: exposed_comm(overlaps, split))
     if found is None or not _notable(overlaps, found.worst):
         return
     by_op = {row.op: row.exposed_ns for row in exposed.of(found.worst.rank)}
     steps = job.steps.counts.get(found.worst.rank) or 1
-    # As in COM002: a capture of many steps must say the same as one of a single step.
+    # As in COM002: a capture of many steps must give the same finding as a capture of one step.
     longest = (wait for wait in waits if wait.rank == found.worst.rank)
     waiting = max((waited_per_step(job, wait) for wait in longest), default=0)
     waiting = max(waiting, bubble_of(pipelines, found.worst.rank))
-    # Without a device the rest of the step is what could hide it.
+    # Without a device the rest of the step could hide communication.
     worst = found.worst
     compute = worst.window_ns - found.cost_ns if worst.compute_ns is None else worst.compute_ns
     idle_compute = compute - (worst.overlapped_comm_ns or 0)
@@ -141,7 +148,7 @@ def exposed_communication(
         blames=(),
         cost_ns=found.cost_ns,
         share=found.share,
-        # Waiting for another rank does not go away by overlapping, and only compute that hides nothing yet can hide.
+        # Overlap does not remove waits for other ranks, and only compute that hides nothing yet can hide communication.
         gain=Gain(
             low_ns=0,
             high_ns=max(0, min(found.cost_ns - waiting, idle_compute)),
@@ -149,21 +156,21 @@ def exposed_communication(
         ),
         confidence=_confidence(job, found.worst.rank, recorded),
         evidence=(*found.evidence, *parts, *_dimensions(job, groups, found.worst.rank)),
-        # A replay would hide the waiting for ranks that nobody knows of, too.
+        # A replay would also hide waits for ranks without a capture.
         replay=("comm:overlap",) if recorded else (),
         actions=_CURES.get(_largest(job, groups, found.worst.rank), _GRADIENTS),
     )
 
 
 def _confidence(job: Job, rank: int, recorded: bool) -> float:
-    """Without a device sums and copies of a collective are work of a core, which the compute beside it needs."""
+    """The confidence; without a device a collective's sums and copies take a core that compute needs."""
     if not has_device(job, rank):
         return confidence("COM001.no_device")
     return confidence("COM001" if recorded else "COM001.unrecorded")
 
 
 def _dimensions(job: Job, groups: Rows[GroupOp], rank: int) -> tuple[Evidence, ...]:
-    """Exposed transfers of each dimension of parallelism, without the waits, and how much of them compute hides."""
+    """Exposed transfers of each dimension of parallelism, without waits, and how much of them compute hides."""
     return tuple(
         Evidence(
             what=dimension(group=name),
@@ -188,7 +195,7 @@ def _exposed(job: Job, groups: Rows[GroupOp], rank: int) -> dict[str, float]:
 
 
 def _recorded(waits: Rows[PeerWait], groups: Rows[GroupOp], rank: int) -> bool:
-    """Whether waiting is told apart: by waits of the rank, if its collectives are split from their transfers at all."""
+    """Whether waits are told apart: by the rank's waits, if its collectives are split into wait and transfer at all."""
     own = [group for group in groups if rank in group.ranks]
     split = not own or any(group.split_rows for group in own)
     return split and any(wait.rank == rank for wait in waits)
@@ -215,22 +222,22 @@ STAGES_RISK = sentence("com001.stages_risk")
 
 @message("com001.exposed")
 def exposed_share(*, share: Share, doubt: Message | None = None) -> None:
-    """The finding."""
+    """Exposed communication takes a share of the step."""
 
 
 @message("com001.operation")
 def operation(*, op: Name) -> None:
-    """What one kind of collective costs."""
+    """The cost of one kind of collective."""
 
 
 @message("com001.dimension")
 def dimension(*, group: Name) -> None:
-    """What the transfers of a dimension of parallelism cost."""
+    """The cost of the transfers of one dimension of parallelism."""
 
 
 @message("com001.dimension_verify")
 def dimension_verify(*, group: Name) -> None:
-    """How to see that they cost less."""
+    """How to check that the transfers of a dimension cost less."""
 
 
 def _gradients(do: Message, fit: Fit, *cases: str) -> Action:
@@ -305,4 +312,4 @@ _CURES: Mapping[str, tuple[Action, ...]] = {
         _of("pp", STAGES, sentence("com001.stages_do"), STAGES_RISK, "case COM-36", Fit(), "COM-36"),
     ),
 }  # fmt: skip
-"""What to do, by the dimension of parallelism that costs most; for a library first, then for any job."""
+"""Actions by the dimension of parallelism that costs most; for a library first, then for any job."""

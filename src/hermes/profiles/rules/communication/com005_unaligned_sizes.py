@@ -2,43 +2,45 @@
 
 ## What it detects
 
-Operations or transfers above 512 bytes whose size is no multiple of 512, where they make up more than a fifth of the
-time of transfers (Ascend only). Against aligned ones of the capture their loss is known; where there are none, the rule
-can only say how much of them nothing hides.
+The rule finds operations or transfers above 512 bytes whose size is not a multiple of 512, if they take more than a
+fifth of the time of transfers (Ascend only). The rule computes their loss against aligned transfers of the same
+capture. If there are none, the rule can only tell their exposed time.
 
 ## Why it costs you
 
-The copy engines between chips move whole lines of 512 bytes; a size or an address between two lines splits every
+The copy engines between chips move whole lines of 512 bytes. A size or an address between two lines splits every
 transfer.
 
 ## When it is not a problem
 
-When only the last, ragged slice of a buffer is unaligned: that is a small share of the time.
+If only the last slice of a buffer is unaligned, the loss is a small share of the time.
 
 ## What to do
 
-Pad gradient and parameter buffers so that each rank's share is a multiple of 512 bytes.
+Pad gradient and parameter buffers until each rank's share is a multiple of 512 bytes.
 
 ## How to check
 
-Profile the same step again: sizes are multiples of 512, and the speed of transfers rises.
+Profile the same step again: sizes of collectives are multiples of 512, and the speed of transfers rises.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.message import Share, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendors import traits
+from hermes.knowledge.vendor_traits import traits
 from hermes.model.comm_measures import Alignment, GroupOp
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
-from hermes.profiles.rules._comm import exposed_loss
-from hermes.profiles.rules._component import steps_of
+from hermes.profiles.rules._communication import exposed_loss
+from hermes.profiles.rules._cost_by_rank import percents, steps_of
 from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
 
 LIMIT = Limit(
@@ -53,7 +55,7 @@ FLOOR = NOISE
 def unaligned_sizes(
     job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], alignments: Rows[Alignment]
 ) -> Iterator[Loss]:
-    """At most one finding."""
+    """At most one finding, of transfers or operations with unaligned sizes."""
     if not any(traits(vendor).aligned_sizes for vendor in job.vendors.values()):
         return
     rows = {row.what: row for row in alignments}
@@ -63,12 +65,12 @@ def unaligned_sizes(
     ranks = sorted({rank for group in groups if group.split_rows for rank in group.ranks})
     lost = _lost(whole)
     mean = whole.unaligned_time_ns * (1.0 if lost is None else lost) / steps_of(job, ranks)
-    found = exposed_loss(job, overlaps, groups, "unaligned operations", FLOOR, dict.fromkeys(ranks, mean))
+    found = exposed_loss(job, overlaps, groups, UNALIGNED, FLOOR, dict.fromkeys(ranks, mean))
     if found is None:
         return
     share = whole.unaligned_time_ns / whole.time_ns
     yield Loss(
-        message=f"{share:.0%} of the time of collectives is for sizes that are no multiple of 512 bytes",
+        message=unaligned_share(share=percents(share)),
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,
@@ -76,16 +78,14 @@ def unaligned_sizes(
         gain=Gain(
             low_ns=0,
             high_ns=found.cost_ns,
-            method="bound: they take no time that compute does not hide; no aligned operation is there to compare with"
-            if lost is None
-            else "bound: they reach the speed of the aligned operations",
+            method=at_most(when=NONE_ALIGNED if lost is None else AS_FAST),
         ),
         confidence=confidence("COM005.none_aligned" if lost is None else "COM005"),
         assumed=lost is None,
         evidence=(
             *found.evidence,
             Evidence(
-                what="unaligned operations",
+                what=UNALIGNED,
                 value=round(share, 6),
                 unit="of the time of all",
                 threshold=LIMIT.value,
@@ -98,8 +98,8 @@ def unaligned_sizes(
                 title="Pad buffers to multiples of 512 bytes",
                 do="--use-distributed-optimizer --param-and-grad-buffer-pad 512 in MindSpeed; pad "
                 "flattened buckets so that each rank's share is a multiple of 512 bytes.",
-                verify="The report's table of alignment has no unaligned operations, and exposed communication falls.",
-                risk="A little padding in memory.",
+                verify=PAD_BUFFERS_VERIFY,
+                risk=PAD_BUFFERS_RISK,
                 source="MindSpeed, param-and-grad-buffer-pad.md; msprof-analyze, byte_alignment.yaml",
             ),
         ),
@@ -107,7 +107,7 @@ def unaligned_sizes(
 
 
 def _lost(row: Alignment) -> float | None:
-    """The part of the unaligned time that the speed of aligned operations would save; None when none compare."""
+    """The time that aligned operations' speed would save on unaligned ones; None if there is nothing to compare."""
     aligned, other = row.gb_per_s, row.unaligned_gb_per_s
     if not aligned or not other or aligned <= other:
         return None
@@ -121,3 +121,15 @@ def _speeds(row: Alignment) -> str:
         if speed
     ]
     return "all ranks and steps" + (f", {', '.join(known)}" if known else "")
+
+
+UNALIGNED = sentence("com005.unaligned")
+PAD_BUFFERS_VERIFY = sentence("com005.pad_buffers_verify")
+PAD_BUFFERS_RISK = sentence("com005.pad_buffers_risk")
+NONE_ALIGNED = sentence("com005.none_aligned")
+AS_FAST = sentence("com005.as_fast")
+
+
+@message("com005.unaligned_share")
+def unaligned_share(*, share: Share) -> None:
+    """Unaligned sizes cost a share of the step."""

@@ -2,20 +2,21 @@
 
 ## What it detects
 
-Kernels of the same shape that ran both beside transfers and alone, at least five times each: where they take more than
-a fifth longer beside transfers, what all of them lose per step.
+The rule compares kernels of the same shape that ran at least five times beside transfers and five times alone. If these
+kernels take more than a fifth longer beside transfers, the rule counts their total loss per step.
 
 ## Why it costs you
 
-Both need the memory's bandwidth, and some collectives take cores. What overlap hides, contention gives back in part.
+Kernels and transfers share the memory bandwidth, and some collectives use cores. Contention takes back a part of the
+time that overlap saves.
 
 ## When it is not a problem
 
-When the communication that is hidden would cost more if it were not: only the sum counts.
+Contention is no problem if exposed communication would cost more: only the sum of both counts.
 
 ## What to do
 
-Let products overlap with communication rather than elementwise work, copy less inside collectives, and give them fewer
+Overlap communication with products rather than with elementwise work. Copy less inside collectives, and give them fewer
 channels.
 
 ## How to check
@@ -27,19 +28,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.base.globs import literal
+from hermes.base.globs import literal_pattern
+from hermes.base.message import Name, Share, message, sentence
 from hermes.base.units import duration
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.cures import ROOM_BESIDE_TRANSFERS
+from hermes.knowledge.vendor_cures import ROOM_BESIDE_TRANSFERS
 from hermes.model.comm_measures import Contention, GroupOp
 from hermes.model.compute_measures import OperatorCost
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.profiles.rules._component import loss, steps_of
 from hermes.profiles.rules._compute import short
+from hermes.profiles.rules._cost_by_rank import loss, percents, steps_of
 from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
 
 SLOWER = Limit(
@@ -53,7 +56,7 @@ _MOST = 8
 
 @rule("COM006", state="stable", fault=Fault.CONTENTION, cases=("COM-13", "COM-14"))
 def contention(job: Job, groups: Rows[GroupOp], slowdowns: Rows[Contention], ops: Rows[OperatorCost]) -> Iterator[Loss]:
-    """At most one finding."""
+    """At most one finding, of kernels and communication that slow each other down."""
     rows = [row for row in slowdowns if row.kind == "compute" and row.slowdown > 1 + SLOWER.value and row.loss_ns > 0]
     ranks = sorted({rank for group in groups for rank in group.ranks})
     if not rows or not ranks:
@@ -61,7 +64,7 @@ def contention(job: Job, groups: Rows[GroupOp], slowdowns: Rows[Contention], ops
     mean = sum(row.loss_ns for row in rows) / steps_of(job, ranks)
     found = loss(
         job,
-        "kernels beside transfers, beyond the same alone",
+        COST,
         FLOOR,
         lambda split: round(min(mean, split.overlapped_comm_ns or 0)) if split.rank in ranks else None,
     )
@@ -70,18 +73,18 @@ def contention(job: Job, groups: Rows[GroupOp], slowdowns: Rows[Contention], ops
     worst = sorted(rows, key=lambda row: (-row.loss_ns, row.name, row.detail))
     slowest = max(row.slowdown for row in rows)
     yield Loss(
-        message=f"Kernels beside communication take up to {slowest:.2g} times as long, {found.share:.0%} of the step",
+        message=slower(times=f"{slowest:.2g}", share=percents(found.share)),
         ranks=found.ranks,
         blames=tuple(dict.fromkeys(Blame(short(row.name), "operator") for row in worst))[:3],
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: they take as long as alone, with the same overlap"),
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=AS_ALONE)),
         confidence=confidence("COM006"),
         evidence=(
             *found.evidence,
             *(
                 Evidence(
-                    what=f"{short(row.name)} {short(row.detail)}, beside transfers over alone",
+                    what=beside_over_alone(operator=short(row.name), detail=short(row.detail)),
                     value=round(row.slowdown, 4),
                     unit="times",
                     threshold=1 + SLOWER.value,
@@ -96,7 +99,7 @@ def contention(job: Job, groups: Rows[GroupOp], slowdowns: Rows[Contention], ops
 
 
 def _alone(rows: list[tuple[str, int]], ops: Rows[OperatorCost]) -> tuple[str, ...]:
-    """Changes that take the loss off all kernels of a type: the replay cannot tell those beside transfers apart."""
+    """Replay changes that remove the loss from all kernels of a type, because a replay cannot tell kernels apart."""
     whole: dict[str, int] = {}
     for row in ops:
         whole[row.operator] = whole.get(row.operator, 0) + row.ns
@@ -104,7 +107,21 @@ def _alone(rows: list[tuple[str, int]], ops: Rows[OperatorCost]) -> tuple[str, .
     for name, ns in rows:
         lost[name] = lost.get(name, 0) + ns
     return tuple(
-        f"op:{literal(name)}={max(0.0, 1 - ns / whole[name]):.4g}"
+        f"op:{literal_pattern(name)}={max(0.0, 1 - ns / whole[name]):.4g}"
         for name, ns in list(lost.items())[:_MOST]
         if whole.get(name)
     )
+
+
+COST = sentence("com006.cost")
+AS_ALONE = sentence("com006.as_alone")
+
+
+@message("com006.slower")
+def slower(*, times: Name, share: Share) -> None:
+    """Kernels are slower beside communication, or the reverse."""
+
+
+@message("com006.beside_over_alone")
+def beside_over_alone(*, operator: Name, detail: Name) -> None:
+    """How much slower one kernel is."""

@@ -3,31 +3,33 @@
 ## What it detects
 
 DistributedDataParallel runs forward several times for each step of the optimizer, and all-reduces of the same sizes
-come as often: each micro-batch reduces the sum of gradients anew. The cost is the part of the communication that all
-but the last take, as far as nothing hides it; without a device also that of their copies between gradients and buckets,
-which are the host's work. It needs the ranges that PyTorch records for these, and the shapes of collectives.
+come as often. Each micro-batch thus reduces the gradients again. The cost is the exposed communication of all
+micro-batches but the last. Without a device, the host's copies between gradients and buckets count too. The rule needs
+PyTorch's ranges of DistributedDataParallel, and the shapes of collectives.
 
 ## Why it costs you
 
-Only the sum over all micro-batches is used: with k of them, k - 1 of k bytes are sent for nothing.
+Only the sum over all micro-batches is used. With k micro-batches, k - 1 of k bytes are sent for nothing.
 
 ## When it is not a problem
 
-When memory does not suffice for gradients that are kept unsharded between micro-batches (FSDP).
+Reducing after each micro-batch is needed if memory is too small to keep unsharded gradients between micro-batches
+(FSDP).
 
 ## What to do
 
-Put all but the last micro-batch under `model.no_sync()`.
+Run all micro-batches but the last under `model.no_sync()`.
 
 ## How to check
 
-Profile again: collectives of a step are as many as buckets, and exposed communication is shorter.
+Profile again: a step has as many collectives as buckets, and exposed communication is shorter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.message import Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import BUCKETS, OPTIMIZER, REDUCING
 from hermes.model.compute_measures import OperatorCost
@@ -37,8 +39,8 @@ from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
-from hermes.profiles.rules._comm import exposed_comm
-from hermes.profiles.rules._component import Spent, loss
+from hermes.profiles.rules._communication import exposed_comm
+from hermes.profiles.rules._cost_by_rank import Spent, loss, percents
 from hermes.profiles.rules._host import bound, event_cost, events_of, has_device
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules.gain_messages import on_shared_cores
@@ -47,7 +49,7 @@ from hermes.profiles.rules.rule import rule
 LIMIT = NOISE
 ALIKE = Limit(
     value=0.1,
-    unit="that counts may differ from whole multiples, for steps that the capture cuts",
+    unit="difference of counts from whole multiples, because the capture cuts steps",
     source="counts of a capture whose first and last steps are cut",
 )
 
@@ -56,11 +58,11 @@ ALIKE = Limit(
 def reduction_per_micro_batch(
     job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], ops: Rows[OperatorCost]
 ) -> Iterator[Loss]:
-    """At most one finding."""
+    """At most one finding, of gradients that are reduced once for each micro-batch."""
     passes = {rank: times for rank in job.steps.counts if (times := _repeated(events, ops, rank)) > 1}
     found = loss(
         job,
-        "communication of all micro-batches but the last",
+        COST,
         LIMIT,
         lambda split: (
             round((exposed + _copies(job, events, split.rank)) * (1 - 1 / passes[split.rank]))
@@ -72,8 +74,7 @@ def reduction_per_micro_batch(
         return
     times = passes[found.worst.rank]
     yield Loss(
-        message=f"Gradients are reduced {times} times for each step of the optimizer; all but one take "
-        f"{found.share:.0%} of the step",
+        message=reduced(times=str(times), share=percents(found.share)),
         ranks=found.ranks,
         blames=(),
         cost_ns=found.cost_ns,
@@ -83,7 +84,7 @@ def reduction_per_micro_batch(
         evidence=(
             *found.evidence,
             Evidence(
-                what="forward passes of DistributedDataParallel for each step of the optimizer",
+                what=PASSES,
                 value=float(times),
                 unit="passes, each with its all-reduces",
                 threshold=1.0,
@@ -95,8 +96,8 @@ def reduction_per_micro_batch(
                 title="Reduce at the last micro-batch only",
                 do="with model.no_sync() if number < last else contextlib.nullcontext(): loss(model(x)).backward(); "
                 "Lightning: accumulate_grad_batches; Accelerate: accumulate().",
-                verify="Collectives of a step are as many as buckets.",
-                risk="none: the sums are the same.",
+                verify=REDUCE_LAST_VERIFY,
+                risk=REDUCE_LAST_RISK,
                 source="PyTorch documentation of DistributedDataParallel.no_sync",
             ),
         ),
@@ -104,13 +105,13 @@ def reduction_per_micro_batch(
 
 
 def _copies(job: Job, events: Rows[HostEvents], rank: int) -> int:
-    """Nanoseconds a step of the host in copies between gradients and buckets, 0 with a device: there it runs ahead."""
+    """Nanoseconds a step of the host in copies between gradients and buckets; 0 with a device, which hides them."""
     return 0 if has_device(job, rank) else event_cost(job, events, rank, BUCKETS) or 0
 
 
 def _gain(job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], found: Spent, times: int) -> Gain:
-    """What nothing hides; on a processor up to all of it, for there transfers take cores from what is beside them."""
-    gain = bound(job, found, "one reduction for all micro-batches")
+    """The gain: exposed transfers; on a processor up to all of them, since transfers take cores from other work."""
+    gain = bound(job, found, ONE_REDUCTION)
     rank = found.worst.rank
     rows = [row for row in overlaps if (row.rank, row.step) == (rank, found.worst.step)]
     busy = sum(part.busy_ns for row in rows for part in row.parts if part.component == "communication")
@@ -121,7 +122,7 @@ def _gain(job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], found
 
 
 def _repeated(events: Rows[HostEvents], ops: Rows[OperatorCost], rank: int) -> int:
-    """How often gradients are reduced for each step of the optimizer; 0 where it is not known, or only once."""
+    """How often gradients are reduced for each step of the optimizer; 0 if not known, or only once."""
     forward, updates = events_of(events, rank, REDUCING), events_of(events, rank, OPTIMIZER)
     if forward is None or updates is None or not forward.calls or not updates.calls:
         return 0
@@ -131,6 +132,18 @@ def _repeated(events: Rows[HostEvents], ops: Rows[OperatorCost], rank: int) -> i
         for row in ops
         if rank in row.ranks and row.operator == "c10d::allreduce_"
     ]
-    # A size that several buckets have comes a multiple of times.
+    # A size that several buckets share occurs a multiple of times.
     repeated = [count for count in sent if count >= times * (1 - ALIKE.value)]
     return times if times > 1 and repeated and len(repeated) == len(sent) else 0
+
+
+COST = sentence("com010.cost")
+PASSES = sentence("com010.passes")
+REDUCE_LAST_VERIFY = sentence("com010.reduce_last_verify")
+REDUCE_LAST_RISK = sentence("com010.reduce_last_risk")
+ONE_REDUCTION = sentence("com010.one_reduction")
+
+
+@message("com010.reduced")
+def reduced(*, times: Name, share: Share) -> None:
+    """Gradients are reduced several times for each step."""

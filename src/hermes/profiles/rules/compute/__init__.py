@@ -1,1 +1,1 @@
-"""Rules about compute."""
+"""Rules about compute: idle units, unfused kernels, layouts, types and slow devices."""

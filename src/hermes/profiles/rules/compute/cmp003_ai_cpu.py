@@ -2,21 +2,24 @@
 
 ## What it detects
 
-The time of kernels on AI CPU per step, against the window and against the time of all kernels. Ascend only.
+The rule counts the time of kernels on AI CPU per step, against the window and against the time of all kernels. Ascend
+only.
 
 ## Why it costs you
 
-AI CPU are a few Arm cores on the chip. What AI Core does in microseconds takes them milliseconds, and tasks behind
-it in the stream wait.
+AI CPU is a few Arm cores on the chip. The Arm cores need milliseconds for work that takes AI Core microseconds, and
+later tasks of the stream wait.
 
 ## When it is not a problem
 
-Once at the start, or in a step with evaluation. Operators that have no AI Core form at all can only be avoided.
+Operators on AI CPU are no problem once at the start, or in a step with evaluation. If an operator has no AI Core form
+at all, you can only avoid the operator.
 
 ## What to do
 
-Change the type that keeps the operator off AI Core (int16, int64, complex, float64), replace it (indexing with a mask
-by torch.where or a product, nonzero and unique by fixed shapes), or move the work to the loader.
+Change the type that keeps the operator off AI Core (int16, int64, complex, float64). Or replace the operator: use
+torch.where or a product in place of indexing with a mask, and fixed shapes in place of nonzero and unique. Or move the
+work to the loader.
 
 ## How to check
 
@@ -27,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.message import Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
@@ -34,7 +38,9 @@ from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import lost, of_operators
+from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._limits import NOISE
+from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
 
 LIMIT = Limit(
@@ -46,14 +52,14 @@ LIMIT = Limit(
 
 @rule("CMP003", state="stable", fault=Fault.AI_CPU_OPERATORS, cases=("CMP-01", "CMP-02", "CMP-31"))
 def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> Iterator[Loss]:
-    """At most one finding."""
-    found = lost(job, computes, "AI CPU", lambda row: row.ai_cpu_ns, LIMIT, NOISE)
+    """At most one finding, of operators that run on AI CPU."""
+    found = lost(job, computes, COST, lambda row: row.ai_cpu_ns, LIMIT, NOISE)
     if found is None:
         return
     yield of_operators(
         job, ops, found, _there,
-        title=f"{found.share:.0%} of the step is spent in operators on AI CPU",
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: AI Core does the same in next to no time"),
+        title=spent(share=percents(found.share)),
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=NEXT_TO_NOTHING)),
         confidence=confidence("CMP003"),
         actions=(
             Action(
@@ -61,8 +67,8 @@ def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> It
                 do='`hermes sql PATH "select type, input_dtypes, input_shapes, sum(dur_ns) from kernel where unit = '
                 "'ai_cpu' group by all order by 4 desc\"` lists them; convert int16, int64 and float64 inputs to int32 "
                 "or float32, and replace x[mask] = v by torch.where(mask, v, x).",
-                verify="unit 'ai_cpu' no longer appears in the table of kernels.",
-                risk="int32 ends at 2^31; float32 holds 24 bits of an integer; where makes a new tensor.",
+                verify=KEEP_ON_AI_CORE_VERIFY,
+                risk=KEEP_ON_AI_CORE_RISK,
                 source="ModelArts best practice, replacing AI CPU operators; msprof-analyze, aicpu_rules.yaml",
             ),
         ),
@@ -71,3 +77,14 @@ def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> It
 
 def _there(row: OperatorCost) -> float:
     return float(row.ai_cpu_ns or 0)
+
+
+COST = sentence("cmp003.cost")
+NEXT_TO_NOTHING = sentence("cmp003.next_to_nothing")
+KEEP_ON_AI_CORE_VERIFY = sentence("cmp003.keep_on_ai_core_verify")
+KEEP_ON_AI_CORE_RISK = sentence("cmp003.keep_on_ai_core_risk")
+
+
+@message("cmp003.spent")
+def spent(*, share: Share) -> None:
+    """Operators on AI CPU take a share of the time."""

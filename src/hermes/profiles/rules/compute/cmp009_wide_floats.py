@@ -2,9 +2,10 @@
 
 ## What it detects
 
-The time that products, convolutions and attention in float32 or float64 would save in the next faster type that the
-chip has: TF32 or HF32 for float32, else 16 bits; bytes still have to be moved. Summed per step, from shapes, types and
-peaks. On a processor it is half of the time of all operators in float64; of float32 there see CMP032.
+The rule looks at products, convolutions and attention in float32 or float64. From shapes, types and peaks it estimates
+the saving per step in the next faster type of the chip: TF32 or HF32 for float32, else 16 bits. The time to move their
+bytes stays. On a processor, the rule counts half of the time of all operators in float64. CMP032 looks at float32 on a
+processor.
 
 ## Why it costs you
 
@@ -13,7 +14,8 @@ inside the product.
 
 ## When it is not a problem
 
-When the result needs all 24 bits of float32, as in some scientific models; when products are a small part of the step.
+Wide types are needed if the result needs all 24 bits of float32, as in some scientific models. Products may be a small
+part of the step.
 
 ## What to do
 
@@ -28,15 +30,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from hermes.base.message import Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.cures import MIXED, SHORTER_FLOATS
 from hermes.knowledge.operators import MATRIX
-from hermes.model.compute_measures import ChipUsed, OperatorCost, StepCompute
+from hermes.knowledge.vendor_cures import MIXED, SHORTER_FLOATS
+from hermes.model.compute_measures import SWITCHED, ChipUsed, OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, of_device, operators, shown
+from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._host import bound, has_device
 from hermes.profiles.rules._limits import DOUBT
 from hermes.profiles.rules.rule import rule
@@ -45,18 +49,18 @@ LIMIT = DOUBT
 HALF = Limit(value=0.5, unit="of operators in float64, on a processor", source="docs/evidence/cpu-roofline.md")
 TWICE = Limit(
     value=0.5,
-    unit="of products in float32, on a chip that is not known and whose kernels show that it has matrix units",
+    unit="of products in float32, on an unknown chip whose kernels use matrix units",
     source="the table of chips: with matrix units, products in 16 bits are at least twice as fast as in float32",
 )
-# What takes the place of a type, the first that is faster on the chip: graphics cards have TF32 that is not.
-_FASTER = {"fp64": ("fp32",), "fp32": ("tf32", "hf32", "bf16", "fp16")}
+# Types that replace a wide type, of which the first that is faster on the chip counts: some cards' TF32 is not.
+_FASTER = {"fp64": ("fp32",), "fp32": (*SWITCHED, "bf16", "fp16")}
 
 
 @rule("CMP009", state="stable", fault=Fault.SLOW_TYPE, cases=("CMP-03", "CMP-04", "CMP-05"))
 def wide_floats(
     job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], chips: Rows[ChipUsed]
 ) -> Iterator[Loss]:
-    """At most one finding, and one more of float64 on a processor, which nobody means to use."""
+    """At most one finding of wide types, and one of float64 on a processor, which programs rarely intend."""
     by_chip = {chip.chip: chip for chip in chips}
 
     def double(row: OperatorCost) -> float:
@@ -76,23 +80,22 @@ def _found(
     saved: Callable[[OperatorCost], float],
     action: Action | None,
 ) -> Iterator[Loss]:
-    """At most one finding; without an `action` the one of the chip."""
-    found = operators(job, ops, computes, "time that a faster type would save", LIMIT, saved)
+    """At most one finding; without an `action`, with the chip's action."""
+    found = operators(job, ops, computes, COST, LIMIT, saved)
     if found is None:
         return
     worst = longest(ops, saved)
-    kinds = "Products and convolutions" if action is None else "Operators"
     types = ", ".join(sorted({row.precision for row in worst}))
     yield Loss(
-        message=f"{kinds} in {types} cost {found.share:.0%} of the step more than the chip's faster types would",
+        message=(products_cost if action is None else operators_cost)(types=types, share=percents(found.share)),
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=bound(job, found, "they keep their share of the roof in the next faster type"),
+        gain=bound(job, found, KEEP_SHARE),
         confidence=confidence("CMP009.float64" if _is_double(job, worst[0]) else "CMP009"),
         evidence=(*found.evidence, *shown(worst, saved)),
-        # Whether they keep their share of the roof is not known, so nothing is replayed.
+        # Whether operators keep their share of the roof is not known, so nothing is replayed.
         actions=(action or (SHORTER_FLOATS if of_device(job, found.ranks).fused else MIXED),),
     )
 
@@ -106,19 +109,10 @@ def _saved(job: Job, row: OperatorCost, chip: ChipUsed | None) -> float:
     if row.kind not in MATRIX:
         return 0.0
     if row.chip is None:
-        # Then the kernel told the type, and that the chip has units for shorter ones.
+        # In that case the kernel's name told the type, and that the chip has units for shorter types.
         told = of_device(job, row.ranks).floats_in_names and row.precision == "fp32"
         return row.ns * TWICE.value if told else 0.0
-    if chip is None or not row.flops or row.roof_share is None:
-        return 0.0
-    now = chip.matrix.get(row.precision, 0.0)
-    better = next((name for name in _FASTER.get(row.precision, ()) if chip.matrix.get(name, 0.0) > now), None)
-    if better is None:
-        return 0.0
-    moving = (row.bytes or 0) / chip.bandwidth if chip.bandwidth else 0.0
-    before = max(row.flops / chip.matrix[row.precision], moving) if row.precision in chip.matrix else 0.0
-    after = max(row.flops / chip.matrix[better], moving)
-    return row.ns * max(0.0, 1 - after / before) if before else 0.0
+    return row.ns * chip.saved_in(row, _FASTER.get(row.precision, ())) if chip else 0.0
 
 
 _SINGLE = Action(
@@ -126,8 +120,22 @@ _SINGLE = Action(
     do="Find all that makes doubles, and change it together, for operators refuse to mix types: first "
     "torch.set_default_dtype(torch.float64), and .double() of the model; then the data, for NumPy's arrays are float64 "
     "by themselves: .astype(numpy.float32) of the array, or .float() of the tensor, where the dataset hands it over.",
-    verify="No operator has inputs of type double in the next profile.",
-    risk="Sums of many numbers lose digits: keep those in float64 that need them.",
+    verify=sentence("cmp009.compute_float32_verify"),
+    risk=sentence("cmp009.compute_float32_risk"),
     source="PyTorch documentation of torch.from_numpy and torch.set_default_dtype",
     whole=True,
 )
+
+
+COST = sentence("cmp009.cost")
+KEEP_SHARE = sentence("cmp009.keep_share")
+
+
+@message("cmp009.products_cost")
+def products_cost(*, types: Name, share: Share) -> None:
+    """Products in a wide type cost time on matrix units."""
+
+
+@message("cmp009.operators_cost")
+def operators_cost(*, types: Name, share: Share) -> None:
+    """Operators in a wide type cost time."""

@@ -2,24 +2,25 @@
 
 ## What it detects
 
-Calls of `torch.cat` of which one tensor has nine tenths of the result or more, where the result has 262,144 numbers or
-more: memory banks and queues of contrastive learning, caches of keys and values, replay buffers, histories. Together
-more than a twentieth of the step. Calls that gradients flow through, and those of torch.roll, do not count. It needs
-shapes; on a device they are those of kernels, or of the framework's operators.
+The rule finds calls of `torch.cat` in which one tensor makes up nine tenths of the result, and the result has 262,144
+numbers or more. Typical examples are memory banks and queues of contrastive learning, caches of keys and values, replay
+buffers, and histories. Together the calls take more than a twentieth of the step. Calls with gradients, and those of
+torch.roll, do not count. The rule needs shapes: on a device those of kernels, or of the framework's operators.
 
 ## Why it costs you
 
-A concatenation writes all of its result into new memory. What grows by a hundredth is read and written whole.
+A concatenation writes its whole result into new memory. To grow a tensor by a hundredth, it reads and writes all of the
+tensor.
 
 ## When it is not a problem
 
-When it happens once in many steps, and the profile happens to show it; when the old tensor is needed beside the new
-one, as for class tokens or a window that slides over data.
+A concatenation once in many steps costs little, even if the profile happens to show it. A copy is needed if you use the
+old tensor beside the new one, as for class tokens or a sliding window over data.
 
 ## What to do
 
-Write into a tensor that is made once: over the oldest rows of a ring, or behind the last row of one that is large
-enough. Append to a list, and concatenate once, what is only read at the end.
+Allocate one tensor before the loop and write into it: over the oldest rows of a ring, or behind the last row. If you
+read the values only at the end, append them to a list and concatenate once.
 
 ## How to check
 
@@ -30,46 +31,53 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.message import Message, Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
+from hermes.model.advice_fit import Fit
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import KeptConcat
-from hermes.profiles.measure.tensors.concat_growth import Joined, joined
+from hermes.profiles.measure.tensors.concat_growth import Concatenation, concatenation_of
 from hermes.profiles.rules._compute import faster, longest, named, operators, shown
-from hermes.profiles.rules._host import on
+from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.title_messages import some_of
 
 LIMIT = Limit(value=0.05, unit="of window", source="docs/evidence/cmp018.md")
-GROWN = Limit(value=0.9, unit="of the result is one of the tensors, at least", source="docs/evidence/cmp018.md")
+GROWN = Limit(value=0.9, unit="of the result comes from one of the tensors", source="docs/evidence/cmp018.md")
 _LARGE = 262_144
-"""Numbers that the result has at least: `docs/evidence/cmp018.md`."""
+"""The least number of elements of the concatenation's result: `docs/evidence/cmp018.md`."""
 
 
-@rule("CMP018", state="preview", fault=Fault.CONCAT_GROWTH, cases=("MEM-20", "MEM-14"), direct=True)
+@rule("CMP018", state="preview", fault=Fault.CONCAT_GROWTH, cases=("MEM-20", "MEM-14"))
 def growing_concat(
     job: Job, kept: Rows[KeptConcat], ops: Rows[OperatorCost], computes: Rows[StepCompute]
 ) -> Iterator[Loss]:
-    """At most one finding."""
+    """At most one finding, of small parts appended to large tensors."""
 
     def part(row: OperatorCost) -> float:
         return float(row.ns) if _grown(kept, row) else 0.0
 
     def saved(row: OperatorCost) -> float:
         one = _grown(kept, row)
-        # Both the small part and its place are still written.
+        # The small part and its place are still written.
         return row.ns * max(0.0, 1 - 2 * (1 - one.largest / one.elements)) if one else 0.0
 
-    found = operators(job, ops, computes, "concatenations of a large tensor with small ones", LIMIT, part)
+    found = operators(job, ops, computes, COST, LIMIT, part)
     if found is None:
         return
     worst = longest(ops, part)
     largest = max((one for row in worst if (one := _grown(kept, row))), key=lambda one: (one.elements, one.shape))
     yield Loss(
-        message=f"Copying large tensors to append a little takes {found.share:.0%} of the step{on(job, found)}; "
-        f"{largest.largest / largest.elements:.2%} of {' x '.join(map(str, largest.shape))} was there before",
+        message=append_a_little(
+            share=percents(found.share),
+            on=some_of(job, found.ranks),
+            before=f"{largest.largest / largest.elements:.2%}",
+            shape=" x ".join(map(str, largest.shape)),
+        ),
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
@@ -77,7 +85,7 @@ def growing_concat(
         gain=Gain(
             low_ns=round(found.cost_ns * sum(map(saved, worst)) / sum(map(part, worst))),
             high_ns=found.cost_ns,
-            method="the new rows alone are written, in place",
+            method=IN_PLACE,
         ),
         confidence=confidence("CMP018"),
         evidence=(*found.evidence, *shown(worst, part)),
@@ -92,25 +100,35 @@ _ACTIONS = (
         do="queue[at : at + n] = new.detach(); at = (at + n) % len(queue), where len(queue) is a multiple of n, or "
         "queue.index_copy_(0, (at + torch.arange(n)) % len(queue), new.detach()). A cache that grows: make it once for "
         "the longest sequence, write keys.narrow(2, at, n).copy_(new), and read keys.narrow(2, 0, at + n).",
-        verify="aten::cat on the large tensor is gone.",
+        verify=sentence("cmp018.write_over_oldest_verify"),
         risk="Rows of a ring are in another order; a graph that has not run backward yet and still needs the old "
         "values gets the new ones or an error: write after the optimizer's step.",
         source="PyTorch documentation of torch.cat, torch.Tensor.copy_ and torch.Tensor.index_copy_",
     ),
     Action(
-        title="Append to a list, and concatenate once",
-        do="found.append(out.detach()) in the loop, and torch.cat(found) behind it, where only the end reads all.",
-        verify="One call of aten::cat in place of one for each step.",
-        risk="All parts stay in memory until then, as they do now.",
+        title=sentence("cmp018.append_to_list"),
+        do=sentence("cmp018.append_to_list_do"),
+        verify=sentence("cmp018.append_to_list_verify"),
+        risk=sentence("cmp018.append_to_list_risk"),
         source="PyTorch documentation of torch.cat",
+        fit=Fit(frameworks=("pytorch",)),
     ),
 )
 
 
-def _grown(kept: Rows[KeptConcat], row: OperatorCost) -> Joined | None:
-    """What a row of operators concatenates, where a little is appended to a large tensor without gradients."""
-    one = joined(row.operator, row.shapes)
+def _grown(kept: Rows[KeptConcat], row: OperatorCost) -> Concatenation | None:
+    """The concatenation of a row of operators, if it appends a little to a large tensor without gradients."""
+    one = concatenation_of(row.operator, row.shapes)
     if one is None or one.elements < _LARGE or one.largest < GROWN.value * one.elements:
         return None
     reused = any(own.rank in row.ranks and own.shape == one.text for own in kept)
     return None if reused else one
+
+
+COST = sentence("cmp018.cost")
+IN_PLACE = sentence("cmp018.in_place")
+
+
+@message("cmp018.append_a_little")
+def append_a_little(*, share: Share, on: Message | None = None, before: Name, shape: Name) -> None:
+    """A little is appended to a large tensor: the share of the time, and how little of the result is new."""

@@ -1,25 +1,25 @@
-"""A sequence is computed anew for each element that it grows by.
+"""The whole sequence is computed again for each new element.
 
 ## What it detects
 
-Products of a matrix with inputs of 8 sizes or more that grow by the same step, with equal calls of each and all other
-sizes the same: what was computed for the first elements of a sequence is computed again for each that comes behind
-them. The cost is what all operators on such inputs take beyond the part of the new elements, per step. Products of
-batches, which the attention over what is kept has, do not count. It needs shapes.
+The rule finds products of one matrix with inputs of 8 or more sizes that grow by the same amount. All other sizes are
+the same, and each size has as many calls. Growing inputs mean that the first elements of a sequence are computed again
+for each later element. The cost is the time of all operators on such inputs, less the share of the new elements, per
+step. Batched products, as in attention over cached keys, do not count. The rule needs shapes.
 
 ## Why it costs you
 
-Of n elements the first is computed n times: the work grows by the square of the length, where each needs to be computed
-once.
+With n elements, the first element is computed n times. The work grows with the square of the length, although each
+element needs to be computed only once.
 
 ## When it is not a problem
 
-Where what came before changes with each element, as with attention in both directions. When batches happen to have just
-these lengths, each as often.
+Recomputing is needed if earlier elements change with each new one, as with attention in both directions. The rule is
+wrong if batches happen to have exactly these lengths, each equally often.
 
 ## What to do
 
-Keep keys and values of what was computed, and give the model the new element alone.
+Cache the keys and values of earlier elements, and give the model only the new element.
 
 ## How to check
 
@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from hermes.base.message import Message, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost, StepCompute
@@ -39,8 +40,10 @@ from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import new_parts, of_operators, operators
-from hermes.profiles.rules._host import on
+from hermes.profiles.rules._cost_by_rank import percents
+from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.title_messages import some_of
 
 LIMIT = Limit(value=0.1, unit="of window", source="docs/evidence/noise.md")
 
@@ -49,7 +52,7 @@ LIMIT = Limit(value=0.1, unit="of window", source="docs/evidence/noise.md")
 def decoded_anew(
     job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute], again: Rows[CalledAgain]
 ) -> Iterator[Loss]:
-    """At most one finding."""
+    """At most one finding, of sequences that are decoded anew for each token."""
     new = new_parts(ops)
     if not new:
         return
@@ -57,14 +60,13 @@ def decoded_anew(
     def saved(row: OperatorCost) -> float:
         return row.ns * (1 - new[id(row)]) if id(row) in new else 0.0
 
-    found = operators(job, ops, computes, "elements that were computed before", LIMIT, saved)
+    found = operators(job, ops, computes, COST, LIMIT, saved)
     if found is None:
         return
     finding = of_operators(
         job, ops, found, saved,
-        title=f"Computing what was computed before, for each element of a sequence, takes {found.share:.0%} of the step"
-        f"{on(job, found)}",
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: only new elements are computed"),
+        title=before_each(share=percents(found.share), on=some_of(job, found.ranks)),
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=ONLY_NEW)),
         confidence=confidence("CMP033"),
         actions=(_KEEP,),
     )  # fmt: skip
@@ -73,12 +75,19 @@ def decoded_anew(
 
 
 _KEEP = Action(
-    title="Keep what was computed, and compute the new element alone",
-    do="Keep the keys and values of each layer and append to them: past_key_values and use_cache=True of transformers; "
-    "in a model of your own, a cache of each attention that the new query attends to. Of a recurrent layer keep its "
-    "state.",
-    verify="Inputs of the products have one row for each sequence.",
-    risk="Memory for keys and values; positions must count on from what is kept.",
+    title=sentence("cmp033.keep"),
+    do=sentence("cmp033.keep_do"),
+    verify=sentence("cmp033.keep_verify"),
+    risk=sentence("cmp033.keep_risk"),
     source="Transformers documentation: caching",
     whole=True,
 )
+
+
+COST = sentence("cmp033.cost")
+ONLY_NEW = sentence("cmp033.only_new")
+
+
+@message("cmp033.before_each")
+def before_each(*, share: Share, on: Message | None = None) -> None:
+    """All earlier tokens are computed again before each new token."""

@@ -1,1 +1,1 @@
-"""Rules about environment."""
+"""Rules about the environment: settings, profiler overhead, anomaly checks and first calls."""

@@ -1,43 +1,53 @@
-"""A setting slows the host, and the host bounds the step.
+"""A setting of the environment costs time, on all ranks or on some.
 
 ## What it detects
 
-Settings that the capture records and that cost time on the host: launches that wait (`ASCEND_LAUNCH_BLOCKING=1`,
-`CUDA_LAUNCH_BLOCKING=1`), a task queue that is off, logs in detail, a caching allocator that is off. Each counts only
-with a loss in the layer that it touches: free time while the host hands over work, waits for the device, or asks for
-memory. Its cost is that loss, of which the setting's own part is not known.
+The rule looks at recorded settings that cost time on the host: blocking launches (`ASCEND_LAUNCH_BLOCKING=1`,
+`CUDA_LAUNCH_BLOCKING=1`), a disabled task queue, detailed logs, a disabled caching allocator. A setting counts only if
+its layer loses time: the device is idle while the host launches work, waits for the device, or allocates memory. The
+cost is the whole loss of the layer; one capture cannot tell the setting's share.
+
+A setting or a version that differs between ranks is a preview. The ranks with one value must work longer in a step than
+the ranks with another. Work is the median of the window less exposed communication. Settings of the profiler and of the
+job do not count.
 
 ## Why it costs you
 
-What a setting adds to every launch is paid thousands of times a step.
+A step pays thousands of times for what a setting adds to every launch. The step ends with its slowest rank, and all
+others wait for that rank.
 
 ## When it is not a problem
 
-While you debug, and when the loss has another cause that is found here too.
+Costly settings are no problem while you debug. Another finding of the report may explain the same loss. Settings that
+differ by design, as on hosts of two kinds, are no problem.
 
 ## What to do
 
-Set the value that is named, for training only.
+Set the value that the finding names, for training only. Start all ranks from one image and one environment.
 
 ## How to check
 
-Run 50 steps with the setting changed and nothing else.
+Change only this setting and run 50 steps. All ranks record the same value, and their own times are alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
+from hermes.base.message import Message, Name, Share, Text, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_settings import HOST_SETTINGS, HostSetting
 from hermes.knowledge.host_work import ALLOCATION, SYNCHRONISATION
-from hermes.knowledge.vendors import QUEUE_SETTING
+from hermes.knowledge.vendor_traits import QUEUE_SETTING
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import AllocatorCalls, Dispatch, SettingValues, StepHost
 from hermes.model.job import Job, Rows
-from hermes.model.measures import HostStall
+from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
+from hermes.model.step_measures import HostStall
+from hermes.profiles.rules._cost_by_rank import percents, place
 from hermes.profiles.rules._dispatch import dispatch_cost, dispatch_of
 from hermes.profiles.rules._host import (
     blamed,
@@ -46,19 +56,27 @@ from hermes.profiles.rules._host import (
     has_device,
     host_loss,
     larger,
-    on,
     setting,
     stall_cost,
 )
 from hermes.profiles.rules._limits import FREE_OF_STEP as LIMIT
-from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.gain_messages import at_most
+from hermes.profiles.rules.rule import by_share, rule
+from hermes.profiles.rules.title_messages import some_of
+
+SLOWER = Limit(
+    value=0.05,
+    unit="of window",
+    source="slow-card advice of MindStudio Insight 26.0: ranks that differ by more than 5 % of the longest time",
+)
+_SOURCES = ("environment", "version")
 
 
 @rule(
     "ENV001",
     state="stable",
     fault=Fault.LAUNCH_BLOCKING,
-    cases=("CPU-11", "CPU-17", "ENV-02", "ENV-05", "MEM-17", "CMP-27", "COM-32"),
+    cases=("CPU-11", "CPU-17", "ENV-02", "ENV-05", "MEM-17", "CMP-27", "COM-32", "ENV-06"),
 )
 def slow_setting(
     job: Job,
@@ -69,11 +87,15 @@ def slow_setting(
     events: Rows[AllocatorCalls],
     settings: Rows[SettingValues],
 ) -> Iterator[Loss]:
-    """One finding for each setting that costs where it stands."""
+    """A finding for each setting that costs time where it is set, and for each that divides slow from fast ranks."""
     for known in HOST_SETTINGS:
         finding = _of_setting(job, stalls, free, host_steps, dispatches, events, settings, known)
         if finding:
             yield finding
+    own = {rank: ns for rank in job.steps.counts if (ns := _own(job, rank)) is not None}
+    for row in settings:
+        if row.differs and row.source in _SOURCES:
+            yield from _of_difference(job, row, own)
 
 
 def _of_setting(
@@ -93,7 +115,7 @@ def _of_setting(
             else None
         )
 
-    found = host_loss(job, f"loss that {known.name} can add to", LIMIT, lambda split: cost(split.rank))
+    found = host_loss(job, adds_to(setting=known.name), LIMIT, lambda split: cost(split.rank))
     if found is None:
         return None
     rank = found.worst.rank
@@ -101,21 +123,20 @@ def _of_setting(
     shown = f"{known.name}={value[:40]}" if value is not None else f"{known.name}: {_queue_source(dispatches, rank)}"
     return Loss(
         fault=known.fault,
-        message=f"{known.title}, and the host keeps the device waiting for {found.share:.0%} of the step"
-        f"{on(job, found)}",
+        message=keeps_waiting(what=known.title, share=percents(found.share), on=some_of(job, found.ranks)),
         ranks=found.ranks,
         blames=blamed(job, found, Blame(shown, "setting")),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: all of that loss comes from the setting"),
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=ALL_OF_IT)),
         confidence=confidence(f"ENV001.{known.fault.value}"),
         assumed=known.little,
         evidence=(*found.evidence, fact(job, rank, shown, 1.0, "setting")),
         actions=(
             Action(
-                title=f"Change {known.name}",
+                title=change(setting=known.name),
                 do=known.do,
-                verify="Free time per step falls with this change alone.",
+                verify=CHANGE_VERIFY,
                 risk=known.risk,
                 source=known.source,
             ),
@@ -145,9 +166,110 @@ def _layer(
     rank: int,
     known: HostSetting,
 ) -> int | None:
-    """The loss of the layer that the setting touches."""
+    """The loss in the layer that a setting affects."""
     if known.touches == "memory":
         return event_cost(job, events, rank, ALLOCATION)
     if known.touches == "launches that wait":
         return larger(dispatch_cost(free, host_steps, rank), stall_cost(job, stalls, rank, SYNCHRONISATION))
     return dispatch_cost(free, host_steps, rank)
+
+
+def _own(job: Job, rank: int) -> int | None:
+    """The time of a rank's typical step without waits for other ranks."""
+    split = job.steps.typical(rank)
+    if split is None or split.exposed_comm_ns is None:
+        return None
+    return split.window_ns - split.exposed_comm_ns
+
+
+def _of_difference(job: Job, row: SettingValues, own: dict[int, int]) -> Iterator[Loss]:
+    times = {value: [own[rank] for rank in ranks if rank in own] for value, ranks in row.values}
+    known = {value: median(found) for value, found in times.items() if found}
+    if len(known) < 2:
+        return
+    slow, fast = (choose(known, key=lambda value: (known[value], str(value))) for choose in (max, min))
+    if min(times[slow]) <= max(times[fast]):
+        # Some rank with the other value is as slow, so the setting does not divide slow from fast ranks.
+        return
+    ranks = tuple(sorted(rank for value, found in row.values for rank in found if value == slow and rank in own))
+    worst = max(ranks, key=lambda rank: (own[rank], -rank))
+    split, cost = job.steps.typical(worst), int(known[slow] - known[fast])
+    if split is None or not split.window_ns or not by_share(SLOWER, cost / split.window_ns):
+        return
+    shown = f"{row.name}={slow if slow is not None else 'unset'}"
+    other = fast if fast is not None else "unset"
+    share = cost / split.window_ns
+    yield Loss(
+        fault=Fault.UNEVEN_ENVIRONMENT,
+        state="preview",
+        message=divides(
+            ranks=str(len(ranks)), every=str(len(own)), value=shown[:80], other=str(other)[:40], share=percents(share)
+        ),
+        ranks=ranks,
+        blames=(Blame(shown, "setting"), *(Blame.of_rank(rank) for rank in ranks[:4])),
+        cost_ns=cost,
+        share=share,
+        gain=Gain(low_ns=0, high_ns=cost, method=at_most(when=AS_FAST)),
+        confidence=confidence("ENV001.uneven_environment"),
+        evidence=(
+            fact(job, worst, longer_than(value=str(other)[:40]), round(share, 6), SLOWER.unit, SLOWER.value,
+                 source=place(job, split)),
+            *(
+                fact(job, worst, median_with(value=str(value)[:40]), ns, "ns")
+                for value, ns in sorted(known.items(), key=lambda one: (-one[1], str(one[0])))
+            ),
+        ),
+        actions=(
+            Action(
+                title=ONE_ENVIRONMENT,
+                do=one_environment_do(setting=row.name),
+                verify=ONE_ENVIRONMENT_VERIFY,
+                risk=ONE_ENVIRONMENT_RISK,
+                source="comparison of ranks in this capture",
+                cases=("ENV-06",),
+            ),
+        ),
+    )  # fmt: skip
+
+
+ALL_OF_IT = sentence("env001.all_of_it")
+CHANGE_VERIFY = sentence("env001.change_verify")
+AS_FAST = sentence("env001.as_fast")
+ONE_ENVIRONMENT = sentence("env001.one_environment")
+ONE_ENVIRONMENT_VERIFY = sentence("env001.one_environment_verify")
+ONE_ENVIRONMENT_RISK = sentence("env001.one_environment_risk")
+
+
+@message("env001.adds_to")
+def adds_to(*, setting: Name) -> None:
+    """The loss in the layer that a setting affects."""
+
+
+@message("env001.keeps_waiting")
+def keeps_waiting(*, what: Text, share: Share, on: Message | None = None) -> None:
+    """A setting costs time where it is set; `what` says how."""
+
+
+@message("env001.change")
+def change(*, setting: Name) -> None:
+    """What to do about a setting."""
+
+
+@message("env001.divides")
+def divides(*, ranks: Name, every: Name, value: Name, other: Name, share: Share) -> None:
+    """A setting divides slow ranks from fast ones."""
+
+
+@message("env001.longer_than")
+def longer_than(*, value: Name) -> None:
+    """How much longer ranks take than ranks with another value."""
+
+
+@message("env001.median_with")
+def median_with(*, value: Name) -> None:
+    """The median time, without waits for other ranks, of ranks with a value."""
+
+
+@message("env001.one_environment_do")
+def one_environment_do(*, setting: Name) -> None:
+    """How to give all ranks one environment."""

@@ -1,1 +1,1 @@
-"""Rules about host."""
+"""Rules about the host: recompilation, waits, slow dispatch, garbage collection, cores and threads."""

@@ -2,44 +2,47 @@
 
 ## What it detects
 
-Free time of the device while the host compiles (calls of `aclopCompileAndExecute`, ranges of Dynamo and Inductor, the
-loading of modules) and, for `aclop` calls, until the next task arrives; per step, as a share of the step. On a job
-without a device it is the time of these calls. The time counts, not the number of calls, so that a capture of one step
-and one of a hundred say the same.
+The rule counts idle time of the device while the host compiles: calls of `aclopCompileAndExecute`, ranges of Dynamo and
+Inductor, the loading of modules. After `aclop` calls, the device stays idle until the next task arrives, and this time
+counts too. Idle time is per step, as a share of the step. On a job without a device, the time of the compiling calls
+counts. The rule measures time instead of counting calls: captures of one step and of a hundred steps give the same
+answer.
 
 ## Why it costs you
 
-Compilation holds the thread that feeds the device. Binary kernels (aclnn) and compiled graphs that fit need none.
+Compilation blocks the thread that feeds the device. Binary kernels (aclnn) and compiled graphs that fit the shapes need
+no compilation.
 
 ## When it is not a problem
 
-In the first steps, where every new shape is compiled once. When the device has work queued for longer than the call:
-then it is not free, and the rule stays silent.
+Compilation in the first steps is no problem, because every new shape is compiled once. If the device has queued work
+for longer than the call, it is not idle, and the rule is silent.
 
 ## What to do
 
-On Ascend turn online compilation off. With `torch.compile` mark what changes as dynamic. Keep shapes fixed or in
-buckets where they differ from step to step.
+On Ascend, turn online compilation off. With `torch.compile`, mark changing sizes as dynamic. Keep shapes fixed, or pad
+them to a few sizes if they differ from step to step.
 
 ## How to check
 
-Profile again after the warm-up: the calls are gone or take no time, and free time falls.
+Profile again after the warm-up: the calls are gone or take no time, and idle time falls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.message import Message, message, sentence
+from hermes.knowledge.advice_conditions import OF_TORCH
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.cures import OFFLINE_KERNELS
 from hermes.knowledge.host_work import COMPILATION
+from hermes.knowledge.vendor_cures import OFFLINE_KERNELS
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.host_measures import HostEvents, Shapes
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.measures import HostStall
-from hermes.model.path_measures import StepFree
+from hermes.model.step_measures import HostStall
 from hermes.profiles.rules._host import (
     blamed,
     bound,
@@ -51,12 +54,11 @@ from hermes.profiles.rules._host import (
     larger,
     of_events,
     of_stalls,
-    on,
     stall_cost,
-    within,
 )
-from hermes.profiles.rules._input import where_verb
+from hermes.profiles.rules.evidence_messages import FREE_IN_CALLS
 from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.title_messages import effect, some_of
 
 LIMIT = Limit(value=0.01, unit="of step", source="docs/evidence/cpu002.md")
 NEW = Limit(value=0.05, unit="of shapes", source="docs/evidence/host-limits.md")
@@ -69,12 +71,12 @@ NEW = Limit(value=0.05, unit="of shapes", source="docs/evidence/host-limits.md")
     cases=("CPU-01", "CPU-02", "CPU-03", "CPU-04", "CPU-07", "CPU-09", "CPU-10", "CPU-08"),
 )
 def recompilation(
-    job: Job, stalls: Rows[HostStall], free: Rows[StepFree], events: Rows[HostEvents], new_shapes: Rows[Shapes]
+    job: Job, stalls: Rows[HostStall], events: Rows[HostEvents], new_shapes: Rows[Shapes]
 ) -> Iterator[Loss]:
-    """At most one finding."""
+    """At most one finding, of compilations inside steps."""
     found = host_loss(
         job,
-        "free device time in and after the calls",
+        FREE_IN_CALLS,
         LIMIT,
         lambda split: larger(
             stall_cost(job, stalls, split.rank, COMPILATION), event_cost(job, events, split.rank, COMPILATION)
@@ -89,12 +91,12 @@ def recompilation(
     fresh = _new_shapes(job, new_shapes, rank)
     yield Loss(
         fault=Fault.COMPILATION_OF_NEW_SHAPES if fresh else None,
-        message=f"Compiling operators {where_verb(job, found)}{on(job, found)}",
+        message=compiling(effect=effect(job, found), on=some_of(job, found.ranks)),
         ranks=found.ranks,
         blames=blamed(job, found, *map(Blame, names[:1])),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=bound(job, found, "no call is left, and nothing else holds the host"),
+        gain=bound(job, found, NO_CALL_LEFT),
         confidence=confidence("CPU002"),
         evidence=(
             *found.evidence,
@@ -103,42 +105,44 @@ def recompilation(
             *fresh,
         ),
         replay=("host:compilation=0",) if has_device(job, rank) else (),
-        apart=not within(free, rank, {COMPILATION}),
         actions=(
-            *((_fixed(),) if fresh else ()),
-            _offline() if any(name.lower().startswith("aclop") for name in names) else _dynamic(),
+            *((_FIXED,) if fresh else ()),
+            OFFLINE_KERNELS if any(name.lower().startswith("aclop") for name in names) else _DYNAMIC,
         ),
     )
 
 
 def _new_shapes(job: Job, new_shapes: Rows[Shapes], rank: int) -> tuple[Evidence, ...]:
-    """How many shapes no step before had, where that is more than a few."""
+    """How many shapes occurred in no earlier step, if there are more than a few."""
     row = next(iter(new_shapes.of(rank)), None)
     if row is None or row.new is None or row.new <= NEW.value * row.distinct:
         return ()
-    return (fact(job, rank, "shapes that no step before had", row.new / row.distinct, "of shapes", NEW.value),)
+    return (fact(job, rank, NEW_SHAPES, row.new / row.distinct, "of shapes", NEW.value),)
 
 
-def _offline() -> Action:
-    return OFFLINE_KERNELS
+NO_CALL_LEFT = sentence("cpu002.no_call_left")
+NEW_SHAPES = sentence("cpu002.new_shapes")
 
 
-def _dynamic() -> Action:
-    return Action(
-        title="Let compiled code fit what changes",
-        do="Run with TORCH_LOGS=recompiles to see which guard fails; then torch._dynamo.mark_dynamic(x, 1), or "
-        "torch.compile(model, dynamic=True); keep numbers that change in tensors.",
-        verify="TORCH_LOGS=recompiles prints nothing after the warm-up, and free time falls.",
-        risk="Kernels for any shape can be slower than those for one.",
-        source="PyTorch documentation of torch.compile: recompilation",
-    )
+@message("cpu002.compiling")
+def compiling(*, effect: Message, on: Message | None = None) -> None:
+    """Operators are compiled inside steps."""
 
 
-def _fixed() -> Action:
-    return Action(
-        title="Keep shapes in few buckets",
-        do="Pad lengths to a multiple, length = -(-length // 128) * 128, or sort samples into buckets of one length.",
-        verify="Steps after the warm-up have no operator with a shape that is new.",
-        risk="Padding is computed too.",
-        source="PyTorch performance tuning guide: preallocate memory in case of variable input length",
-    )
+_DYNAMIC = Action(
+    title=sentence("cpu002.dynamic"),
+    do=sentence("cpu002.dynamic_do"),
+    verify=sentence("cpu002.dynamic_verify"),
+    risk=sentence("cpu002.dynamic_risk"),
+    source="PyTorch documentation of torch.compile: recompilation",
+    fit=OF_TORCH,
+    cases=("CPU-03", "CPU-04"),
+)
+_FIXED = Action(
+    title=sentence("cpu002.fixed"),
+    do=sentence("cpu002.fixed_do"),
+    verify=sentence("cpu002.fixed_verify"),
+    risk=sentence("cpu002.fixed_risk"),
+    source="PyTorch performance tuning guide: preallocate memory in case of variable input length",
+    cases=("CPU-02",),
+)

@@ -1,52 +1,57 @@
-"""The host hands work over more slowly than the device does it.
+"""The host launches work more slowly than the device finishes it.
 
 ## What it detects
 
-Free time of the device while the host runs operators, Python code and launches, or while a launch is under way, as a
-share of the window of the typical step. Waiting, compiling, allocating, fetching batches and collections are not in it:
-they are rules of their own. Beside it stand the time of dispatch over that of kernels, the time between two launches
-against that of a kernel, and how many kernels are shorter than a launch.
+The rule counts idle time of the device while the host runs operators, Python code and launches, as a share of the
+window of the typical step. Time in which a launch is under way counts too. Waiting, compiling, allocating, fetching
+batches and garbage collection have rules of their own. The finding also compares dispatch with kernels: their times,
+the time between two launches, and how many kernels are shorter than a launch.
 
 ## Why it costs you
 
-The device does each task faster than the next one arrives. A faster device would not make the step shorter.
+The device finishes each task before the next one arrives. A faster device would not make the step shorter.
 
 ## When it is not a problem
 
-When the profiler makes the host slow: Python stacks and memory recording can multiply the time of an operator (ENV002).
-Compare with a capture without them before acting.
+The profiler may slow the host: Python stacks and memory recording can multiply the time of an operator (ENV002).
+Compare with a capture without stacks and memory before you act.
 
 ## What to do
 
-Give the device more for each launch: a larger batch, fused operators, a captured graph. Take work off the host: the
-task queue of torch_npu, a fused optimizer, no Python loops over tensors.
+Give the device more work with each launch: a larger batch, fused operators, a captured graph. Take work off the host:
+use a fused optimizer, and avoid Python loops over tensors.
 
 ## How to check
 
-Profile again without stacks: free time falls, and more tasks are queued when the step ends.
+Profile again without stacks: idle time falls, and more tasks are queued when the step ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.message import Message, Share, Text, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.cures import BETWEEN_GRAPHS, DEEPER_TASK_QUEUE, MORE_PER_LAUNCH, launch_as_graph
 from hermes.knowledge.host_work import OUTSIDE
-from hermes.knowledge.vendors import QUEUE_SETTING, Traits, traits
+from hermes.knowledge.vendor_cures import BETWEEN_GRAPHS, MORE_PER_LAUNCH, launch_as_graph
+from hermes.knowledge.vendor_traits import Traits, traits
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.host_measures import Dispatch, QueueDepth, StepHost, SyncCall
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
+from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._dispatch import dispatch_cost, dispatch_of
-from hermes.profiles.rules._host import LAUNCHING, blamed, fact, free_for, host_loss, on, window_ns
+from hermes.profiles.rules._host import LAUNCHING, blamed, fact, free_for, host_loss, window_ns
 from hermes.profiles.rules._limits import FREE as LIMIT
+from hermes.profiles.rules.evidence_messages import HANDING_OVER
+from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.title_messages import some_of
 
 SMALL = Limit(value=0.5, unit="of tasks", source="docs/evidence/host-limits.md")
-IN_GRAPHS = Limit(value=0.5, unit="of tasks", source="most of what a launch costs is saved already")
+IN_GRAPHS = Limit(value=0.5, unit="of tasks", source="graphs already save most of the cost of a launch")
 
 
 @rule(
@@ -54,7 +59,6 @@ IN_GRAPHS = Limit(value=0.5, unit="of tasks", source="most of what a launch cost
     state="stable",
     fault=Fault.DISPATCH,
     cases=(
-        "CPU-11",
         "CPU-12",
         "CPU-13",
         "CPU-14",
@@ -83,10 +87,10 @@ def slow_dispatch(
     depths: Rows[QueueDepth],
     syncs: Rows[SyncCall],
 ) -> Iterator[Loss]:
-    """At most one finding."""
+    """At most one finding, of a device that waits for launches."""
     found = host_loss(
         job,
-        "free while the host hands over work",
+        HANDING_OVER,
         LIMIT,
         lambda split: dispatch_cost(free, host_steps, split.rank, syncs),
         window_ns,
@@ -99,17 +103,18 @@ def slow_dispatch(
     graphed = row is not None and row.graphed > IN_GRAPHS.value * row.tasks
     yield Loss(
         fault=Fault.SHORT_KERNELS if small and not graphed else None,
-        message=f"Handing over work leaves the device free for {found.share:.0%} of the step{on(job, found)}"
-        f"{_why(small=small, graphed=graphed)}",
+        message=handing_over(
+            share=percents(found.share), on=some_of(job, found.ranks), why=_why(small=small, graphed=graphed)
+        ),
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=Gain(low_ns=0, high_ns=found.cost_ns, method="bound: the host is always ahead of the device"),
+        gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=AHEAD)),
         confidence=confidence("CPU004"),
         evidence=(*found.evidence, *_facts(job, free, depths, rank, row)),
         replay=() if graphed else ("launch:graph",),
-        actions=_actions(traits(job.vendors.get(rank, "")), row, small=small, graphed=graphed),
+        actions=_actions(traits(job.vendors.get(rank, "")), small=small, graphed=graphed),
     )
 
 
@@ -118,34 +123,51 @@ def _facts(
 ) -> Iterator[Evidence]:
     for reason in (*LAUNCHING, OUTSIDE):
         if ns := free_for(free, rank, {reason}):
-            yield fact(job, rank, f"free, the host in: {reason}", ns, "ns")
+            yield fact(job, rank, host_in(reason=reason), ns, "ns")
     if row is None:
         return
     if row.ratio is not None:
-        yield fact(job, rank, "time of dispatch over time of kernels", round(row.ratio, 3), "")
+        yield fact(job, rank, RATIO, round(row.ratio, 3), "")
     if row.interval_ns is not None and row.kernel_ns is not None:
-        yield fact(job, rank, "median time between two launches", row.interval_ns, "ns")
-        yield fact(job, rank, "median kernel", row.kernel_ns, "ns")
+        yield fact(job, rank, INTERVAL, row.interval_ns, "ns")
+        yield fact(job, rank, KERNEL, row.kernel_ns, "ns")
     if row.tasks:
-        yield fact(job, rank, "kernels under 10 us", row.small / row.tasks, "of tasks", SMALL.value)
-        yield fact(job, rank, "tasks launched when the device had none left", row.late / row.tasks, "of tasks")
+        yield fact(job, rank, SMALL_KERNELS, row.small / row.tasks, "of tasks", SMALL.value)
+        yield fact(job, rank, LATE, row.late / row.tasks, "of tasks")
     for depth in depths:
         if depth.rank == rank:
-            yield fact(job, rank, "time in which the device's queue was empty", depth.empty, "of window")
+            yield fact(job, rank, EMPTY, depth.empty, "of window")
 
 
-def _why(*, small: bool, graphed: bool) -> str:
+def _why(*, small: bool, graphed: bool) -> Message | None:
     if graphed:
-        return ": most of its tasks come from a captured graph already"
-    return ": most kernels are shorter than a launch" if small else ""
+        return OF_A_GRAPH
+    return SHORTER if small else None
 
 
-def _actions(device: Traits, row: Dispatch | None, *, small: bool, graphed: bool) -> tuple[Action, ...]:
+def _actions(device: Traits, *, small: bool, graphed: bool) -> tuple[Action, ...]:
     if graphed:
         return (BETWEEN_GRAPHS,)
     graph = launch_as_graph(device)
-    more = MORE_PER_LAUNCH
-    queue = DEEPER_TASK_QUEUE
-    two = row is not None and f"{QUEUE_SETTING}=2" in row.task_queue_source
-    first = (graph, more) if small else (more, graph)
-    return (*((queue,) if device.task_queue and not two else ()), *first)
+    return (graph, MORE_PER_LAUNCH) if small else (MORE_PER_LAUNCH, graph)
+
+
+AHEAD = sentence("cpu004.ahead")
+OF_A_GRAPH = sentence("cpu004.of_a_graph")
+SHORTER = sentence("cpu004.shorter")
+RATIO = sentence("cpu004.ratio")
+INTERVAL = sentence("cpu004.interval")
+KERNEL = sentence("cpu004.kernel")
+SMALL_KERNELS = sentence("cpu004.small_kernels")
+LATE = sentence("cpu004.late")
+EMPTY = sentence("cpu004.empty")
+
+
+@message("cpu004.handing_over")
+def handing_over(*, share: Share, on: Message | None = None, why: Message | None = None) -> None:
+    """The device waits for the host to launch work."""
+
+
+@message("cpu004.host_in")
+def host_in(*, reason: Text) -> None:
+    """The host's work while the device was free."""

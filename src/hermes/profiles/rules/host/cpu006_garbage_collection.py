@@ -2,23 +2,24 @@
 
 ## What it detects
 
-Time in which the device has nothing to do while the collector runs, per step, as a share of the step. It needs
-collections in the profile: on Ascend `gc_detect_threshold`. Where they are not recorded, CPU007 says that something was
-not. On a job without a device what Hermes' monitor counted before the capture takes their place: full collections come
-each so many steps, and a short capture may have none, or too many.
+The rule counts idle time of the device while the garbage collector runs, per step, as a share of the step. The profile
+must record collections: on Ascend with `gc_detect_threshold`. Without recorded collections their time is in the leaf
+*not recorded* of the tree. On a job without a device, the rule takes what Hermes' monitor counted before the capture.
+Full collections come only every so many steps, and a short capture may have none, or too many.
 
 ## Why it costs you
 
-A full collection walks every tracked object and holds the interpreter. Ranks collect at different steps, and all others
-wait in the next collective.
+A full collection visits every tracked object and holds the interpreter. Ranks collect at different steps, and all other
+ranks wait in the next collective.
 
 ## When it is not a problem
 
-When it happens in one of hundreds of steps: the cost is per step of the capture, and a short one may overstate it.
+A collection in one of hundreds of steps is no problem. The cost is per step of the capture, and a short capture may
+overstate it.
 
 ## What to do
 
-Where the program calls `gc.collect` in the loop, delete the call. Else freeze what start-up made, turn automatic
+If your loop calls `gc.collect`, delete the call. Otherwise freeze the objects of the start-up, turn automatic
 collection off, and collect at the same step on all ranks.
 
 ## How to check
@@ -33,14 +34,13 @@ from collections.abc import Iterator
 from hermes.base.message import Name, Ranks, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import COLLECT, GC
+from hermes.model.advice_fit import Fit
 from hermes.model.code_measures import NamedLine
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
-from hermes.model.fit import Fit
 from hermes.model.host_measures import Before, HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.path_measures import StepFree
 from hermes.profiles.rules._host import (
     blamed,
     bound,
@@ -53,7 +53,6 @@ from hermes.profiles.rules._host import (
     host_loss,
     of_events,
     only_on,
-    within,
 )
 from hermes.profiles.rules.rule import by_share, rule
 
@@ -64,12 +63,11 @@ LIMIT = Limit(value=0.01, unit="of step", source="docs/evidence/host-limits.md")
 @rule("CPU006", state="stable", fault=Fault.GARBAGE_COLLECTION, cases=("CPU-30", "CPU-31", "CPU-33", "CPU-46"))
 def garbage_collection(
     job: Job,
-    free: Rows[StepFree],
     events: Rows[HostEvents],
     unprofiled: Rows[Before],
     named: Rows[NamedLine],
 ) -> Iterator[Loss]:
-    """At most one finding."""
+    """At most one finding, of Python's garbage collection."""
     length = counted_step(job, unprofiled, "gc_ns")
     found = host_loss(job, COLLECTING, LIMIT, lambda split: _cost(job, events, unprofiled, split.rank), length)
     if found is None:
@@ -93,7 +91,6 @@ def garbage_collection(
             *(of_events(job, row) if row else ()),
         ),
         replay=("host:garbage-collection=0",) if has_device(job, rank) else (),
-        apart=not within(free, rank, {GC}),
         actions=(_delete(lines),) if asked else (_BY_MEGATRON, _AT_CHOSEN_STEPS),
     )
 
@@ -103,7 +100,7 @@ def _asked_ns(row: HostEvents) -> int:
 
 
 def _delete(lines: tuple[str, ...]) -> Action:
-    """What to do about a call that the program makes itself."""
+    """The action for garbage collections that the program itself calls."""
     return Action(
         title=delete(place=lines[0].partition(" ")[0] if lines else None),
         do=DELETE_DO,
@@ -116,7 +113,7 @@ def _delete(lines: tuple[str, ...]) -> Action:
 
 
 def _cost(job: Job, events: Rows[HostEvents], unprofiled: Rows[Before], rank: int) -> int | None:
-    """Nanoseconds a step in collections; without a device of the steps before the capture, where these are told."""
+    """Nanoseconds a step in collections; without a device, of steps before the capture if counted."""
     ns = counted(job, unprofiled, rank, "gc_ns")
     return event_cost(job, events, rank, GC) if ns is None else ns
 
@@ -134,7 +131,7 @@ DELETE_VERIFY = sentence("cpu006.delete_verify")
 
 @message("cpu006.idle_meanwhile")
 def idle_meanwhile(*, share: Share, on: Ranks | None = None) -> None:
-    """A device has nothing to do while Python collects garbage."""
+    """The device has nothing to do while Python collects garbage."""
 
 
 @message("cpu006.takes")
@@ -144,7 +141,7 @@ def takes(*, share: Share, on: Ranks | None = None) -> None:
 
 @message("cpu006.delete")
 def delete(*, place: Name | None = None) -> None:
-    """The program calls the collector itself, at a line that may be known."""
+    """The program calls the garbage collector itself, at a line that may be known."""
 
 
 _AT_CHOSEN_STEPS = Action(

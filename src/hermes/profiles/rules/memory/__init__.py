@@ -1,1 +1,1 @@
-"""Rules about memory."""
+"""Rules about memory: exposed copies, allocation in steps, leaks, recomputation and out-of-memory."""

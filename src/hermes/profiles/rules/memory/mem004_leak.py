@@ -2,43 +2,47 @@
 
 ## What it detects
 
-What an allocator has handed out at the beginning of each step, over the steps of the capture: it grows along a line, by
-a part of its peak. It needs a memory curve and at least three steps. It costs no time yet; the job ends, or asks the
-driver again and again, when memory is full. Where ten steps or more grow by a hundredth of the peak each, it stands
-before all that costs time: such a job does not last.
+Allocated memory at the beginning of each step grows along a line over the steps of the capture, by a part of its peak.
+The rule needs a memory curve and at least three steps. A leak costs no time yet; the job ends, or asks the driver again
+and again, when memory is full. If ten steps or more grow by a hundredth of the peak each, the finding comes before all
+other findings: such a job will soon run out of memory.
 
 ## Why it costs you
 
-Tensors that are kept from step to step, most often a loss with its graph in a list, fill the device. Near the end the
-allocator frees its cache and tries again, and then the job dies.
+Tensors that are kept from step to step fill the device. Most often a list keeps losses with their graphs. Near the end
+the allocator frees its cache and tries again, and then the job dies.
 
 ## When it is not a problem
 
-In the first steps of a job, while optimizer states and caches are made; with batches of growing length.
+Memory grows without a leak in the first steps of a job, while optimizer states and caches are created. Batches of
+growing length need growing memory.
 
 ## What to do
 
-Detach what is kept: `losses.append(loss.detach())`; empty the lists and caches that a step fills.
+Detach tensors that you keep: `losses.append(loss.detach())`. Empty the lists and caches that a step fills.
 
 ## How to check
 
-After a hundred steps the memory at the beginning of a step is what it was after ten.
+After a hundred steps, a step begins with as much memory as after ten steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from hermes.base.message import Message, Name, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.cures import RELEASE_TENSORS
+from hermes.knowledge.vendor_cures import RELEASE_TENSORS
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.memory_measures import Holder, MemoryGrowth, MemoryPeak
 from hermes.profiles.measure.memory.headroom import Headroom
-from hermes.profiles.rules._host import fact, on_ranks
+from hermes.profiles.rules._host import fact
+from hermes.profiles.rules.evidence_messages import LEFT_ON_DEVICE
 from hermes.profiles.rules.rule import rule
+from hermes.profiles.rules.title_messages import some_of
 
 LIMIT = Limit(value=0.001, unit="of the peak a step", source="docs/evidence/host-limits.md")
 FIT = Limit(value=0.9, unit="of the variance", source="docs/evidence/host-limits.md")
@@ -55,7 +59,7 @@ _MB = 1_000_000
 def leak(
     job: Job, peaks: Rows[MemoryPeak], growth: Rows[MemoryGrowth], holders: Rows[Holder], rooms: Rows[Headroom]
 ) -> Iterator[Loss]:
-    """At most one finding, of the allocator that grows most."""
+    """At most one finding, of the allocator whose memory grows most."""
     allocated = {(row.rank, row.component, row.device_id): row.allocated_bytes for row in peaks}
     grown = [
         (row.bytes_per_step / peak, row)
@@ -69,16 +73,15 @@ def leak(
     share, worst = max(grown, key=lambda one: (one[1].bytes_per_step, -one[1].rank, one[1].component))
     ranks = tuple(sorted({row.rank for _, row in grown}))
     yield Loss(
-        message=f"Memory of {worst.component} grows by {worst.bytes_per_step / _MB:.1f} MB each step"
-        f"{on_ranks(job, ranks)}",
+        message=grows(component=worst.component, megabytes=f"{worst.bytes_per_step / _MB:.1f}", on=some_of(job, ranks)),
         ranks=ranks,
         blames=(Blame(worst.component, "allocator"), *_holders(holders, worst.rank)),
         cost_ns=0,
         share=0.0,
-        gain=Gain(low_ns=0, high_ns=0, method="no time yet: it keeps the job from running out of memory"),
+        gain=Gain(low_ns=0, high_ns=0, method=NO_TIME_YET),
         confidence=confidence("MEM004"),
         evidence=(*_evidence(job, worst, share), *_left(job, rooms, worst)),
-        # Caches of the first steps grow, too: a few points are no trend.
+        # Caches grow in the first steps, too: a few points are no trend.
         endangers=worst.steps >= _SURE_STEPS and worst.bytes_per_step > SOON.value * _peak(allocated, worst),
         actions=(RELEASE_TENSORS,),
     )
@@ -91,22 +94,37 @@ def _peak(allocated: Mapping[tuple[int, str, int | None], int | None], row: Memo
 def _evidence(job: Job, row: MemoryGrowth, share: float) -> tuple[Evidence, ...]:
     curve = "memory curve, where steps begin"
     return (
-        fact(job, row.rank, "growth", round(share, 6), LIMIT.unit, LIMIT.value, curve),
-        fact(job, row.rank, "growth", row.bytes_per_step, "bytes a step", source=curve),
-        fact(job, row.rank, f"fit to a line through {row.steps} steps", row.r2, FIT.unit, FIT.value, curve),
+        fact(job, row.rank, GROWTH, round(share, 6), LIMIT.unit, LIMIT.value, curve),
+        fact(job, row.rank, GROWTH, row.bytes_per_step, "bytes a step", source=curve),
+        fact(job, row.rank, fit(steps=str(row.steps)), row.r2, FIT.unit, FIT.value, curve),
     )
 
 
 def _left(job: Job, rooms: Rows[Headroom], row: MemoryGrowth) -> Iterator[Evidence]:
-    """What the device has left, and how many steps fill it."""
+    """The memory left on the device, and the number of steps until it is full."""
     own = [room for room in rooms.of(row.rank) if room.device_id == row.device_id]
     for room in sorted(own, key=lambda one: one.free_bytes)[:1]:
-        yield fact(job, row.rank, "left on the device", room.free_bytes, "bytes", source="its fullest step")
+        yield fact(job, row.rank, LEFT_ON_DEVICE, room.free_bytes, "bytes", source="its fullest step")
         steps = room.free_bytes // max(1, round(row.bytes_per_step))
-        yield fact(job, row.rank, "steps until it is full, at this growth", steps, "steps")
+        yield fact(job, row.rank, STEPS_UNTIL_FULL, steps, "steps")
 
 
 def _holders(holders: Rows[Holder], rank: int) -> tuple[Blame, ...]:
-    """Who holds most, where that is recorded."""
+    """The holders of most memory, if recorded."""
     rows = list(holders.of(rank))
     return tuple(Blame(f"{row.module or 'no module'}: {row.operator}", "operator", row.rank) for row in rows[:1])
+
+
+NO_TIME_YET = sentence("mem004.no_time_yet")
+GROWTH = sentence("mem004.growth")
+STEPS_UNTIL_FULL = sentence("mem004.steps_until_full")
+
+
+@message("mem004.grows")
+def grows(*, component: Name, megabytes: Name, on: Message | None = None) -> None:
+    """Memory grows from step to step."""
+
+
+@message("mem004.fit")
+def fit(*, steps: Name) -> None:
+    """How well the growth fits a line."""

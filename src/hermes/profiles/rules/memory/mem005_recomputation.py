@@ -2,33 +2,35 @@
 
 ## What it detects
 
-Time of device kernels that the backward pass launches to compute forward operators a second time (activation
-checkpointing), in the typical step, as a share of its window; on a job without a device the time of these operators on
-the host. They are known by their place: forward operators with a number of their own inside a node of autograd.
+The rule finds kernels that the backward pass launches to compute forward operators a second time (activation
+checkpointing). The rule counts the time of these kernels in the typical step, as a share of the window. On a job
+without a device, the rule counts the time of recomputed operators on the host. Recomputed operators are forward
+operators with their own sequence number inside a node of autograd.
 
 ## Why it costs you
 
-Recomputation trades time for memory. Where memory is free, or only a part of the layers would need it, the time is
-paid for nothing.
+Recomputation trades time for memory. If memory is free, or if recomputing fewer layers would suffice, the time is
+wasted.
 
 ## When it is not a problem
 
-When the model does not fit without it, or the memory that it frees pays for a larger batch: of a device the finding is
-a preview, unless a quarter of its memory is known to stay free.
+Recomputation is right if the model does not fit without it, or if the saved memory allows a larger batch. With a
+device, the finding is a preview unless a quarter of the device's memory is known to stay free.
 
 ## What to do
 
-Recompute less: only attention or activation functions, or only some layers; keep what is dear to compute and small.
+Recompute less: only attention or activation functions, or only some layers. Keep results that are small but expensive.
 
 ## How to check
 
-Peak memory stays below the device's, the share falls, and the loss is the same.
+Peak memory stays below the device's memory, the share of recomputation falls, and the loss is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.base.message import Message, Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Loss
@@ -36,9 +38,11 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.memory_measures import MemoryPeak, Recompute
 from hermes.profiles.measure.memory.headroom import Headroom
-from hermes.profiles.rules._component import loss
-from hermes.profiles.rules._host import blamed, bound, fact, has_device, on, step_ns
+from hermes.profiles.rules._cost_by_rank import loss, percents
+from hermes.profiles.rules._host import blamed, bound, fact, has_device, step_ns
+from hermes.profiles.rules.evidence_messages import LEFT_ON_DEVICE, most_reserved
 from hermes.profiles.rules.rule import by_share, rule
+from hermes.profiles.rules.title_messages import some_of
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 ROOM = Limit(
@@ -52,18 +56,18 @@ ROOM = Limit(
 def recomputation(
     job: Job, peaks: Rows[MemoryPeak], recomputed: Rows[Recompute], rooms: Rows[Headroom]
 ) -> Iterator[Loss]:
-    """At most one finding."""
-    found = loss(job, "recomputed", LIMIT, lambda split: _cost(job, recomputed, split.rank), step_ns)
+    """At most one finding, of forward work that the backward pass runs again."""
+    found = loss(job, RECOMPUTED, LIMIT, lambda split: _cost(job, recomputed, split.rank), step_ns)
     row = _recompute(recomputed, found.worst.rank) if found else None
     if found is None or row is None:
         return
     yield Loss(
-        message=f"Activations that are computed again take {found.share:.0%} of the step{on(job, found)}",
+        message=again(share=percents(found.share), on=some_of(job, found.ranks)),
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=bound(job, found, "nothing is computed again, and memory suffices"),
+        gain=bound(job, found, NOTHING_AGAIN),
         confidence=confidence("MEM005"),
         state="stable" if _has_room(job, rooms, row.rank) else "preview",
         evidence=(*found.evidence, *_facts(job, peaks, row), *_left(job, rooms, row.rank)),
@@ -73,7 +77,7 @@ def recomputation(
                 do="Megatron: --recompute-granularity selective, or --recompute-method block --recompute-num-layers "
                 "with fewer layers; MindSpeed: --recompute-activation-function; torch.utils.checkpoint around fewer "
                 "modules.",
-                verify="The share falls, and peak memory stays below that of the device.",
+                verify=RECOMPUTE_LESS_VERIFY,
                 risk=_risk(rooms, row.rank),
                 source="Megatron-LM: recompute_granularity; MindSpeed: activation-function-recompute",
             ),
@@ -86,7 +90,7 @@ def _fullest(rooms: Rows[Headroom], rank: int) -> Headroom | None:
 
 
 def _has_room(job: Job, rooms: Rows[Headroom], rank: int) -> bool:
-    """Whether memory is not short, as far as it is known; a host has more than its models, else it would swap."""
+    """Whether memory is not short, as far as known; a host has more memory than its models, or it would swap."""
     room = _fullest(rooms, rank)
     return not has_device(job, rank) if room is None else by_share(ROOM, room.free_bytes / room.capacity_bytes)
 
@@ -94,17 +98,14 @@ def _has_room(job: Job, rooms: Rows[Headroom], rank: int) -> bool:
 def _left(job: Job, rooms: Rows[Headroom], rank: int) -> Iterator[Evidence]:
     room = _fullest(rooms, rank)
     if room is not None:
-        yield fact(job, rank, "left on the device", room.free_bytes, "bytes", source="its fullest step")
+        yield fact(job, rank, LEFT_ON_DEVICE, room.free_bytes, "bytes", source="its fullest step")
 
 
-def _risk(rooms: Rows[Headroom], rank: int) -> str:
+def _risk(rooms: Rows[Headroom], rank: int) -> Message:
     room = _fullest(rooms, rank)
     if room is None:
-        return "Peak memory rises: try one step at the longest batch."
-    return (
-        f"Peak memory rises, and the device has {room.free_bytes / 1e9:.1f} of {room.capacity_bytes / 1e9:.0f} GB left "
-        "in its fullest step: what is kept instead must fit there. Try one step at the longest batch."
-    )
+        return PEAK_RISES
+    return must_fit(free=f"{room.free_bytes / 1e9:.1f}", capacity=f"{room.capacity_bytes / 1e9:.0f}")
 
 
 def _recompute(recomputed: Rows[Recompute], rank: int) -> Recompute | None:
@@ -119,9 +120,26 @@ def _cost(job: Job, recomputed: Rows[Recompute], rank: int) -> int | None:
 
 
 def _facts(job: Job, peaks: Rows[MemoryPeak], row: Recompute) -> Iterator[Evidence]:
-    yield fact(job, row.rank, "operators run again", row.ops, "a step")
+    yield fact(job, row.rank, OPERATORS_RUN_AGAIN, row.ops, "a step")
     if row.device_ns is not None and row.compute_ns:
-        yield fact(job, row.rank, "recomputed", round(row.device_ns / row.compute_ns, 4), "of compute")
+        yield fact(job, row.rank, RECOMPUTED, round(row.device_ns / row.compute_ns, 4), "of compute")
     reserved = [peak for peak in peaks.of(row.rank) if peak.reserved_bytes]
     for peak in sorted(reserved, key=lambda one: -(one.reserved_bytes or 0))[:1]:
-        yield fact(job, row.rank, f"{peak.component}: most reserved", peak.reserved_bytes or 0, "bytes")
+        yield fact(job, row.rank, most_reserved(component=peak.component), peak.reserved_bytes or 0, "bytes")
+
+
+RECOMPUTED = sentence("mem005.recomputed")
+NOTHING_AGAIN = sentence("mem005.nothing_again")
+RECOMPUTE_LESS_VERIFY = sentence("mem005.recompute_less_verify")
+OPERATORS_RUN_AGAIN = sentence("mem005.operators_run_again")
+PEAK_RISES = sentence("mem005.peak_rises")
+
+
+@message("mem005.again")
+def again(*, share: Share, on: Message | None = None) -> None:
+    """The backward pass runs forward work again."""
+
+
+@message("mem005.must_fit")
+def must_fit(*, free: Name, capacity: Name) -> None:
+    """The risk of storing activations, if the device's remaining memory is known."""

@@ -1,1 +1,1 @@
-"""Rules about parallelism."""
+"""Rules about parallelism: waits in a pipeline, and uneven load of ranks."""

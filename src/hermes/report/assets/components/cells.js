@@ -15,12 +15,13 @@ const LONG = 400;
 
 /** A cell that was written before: its text, the exact value behind it, and what stands small beside it. */
 export class Written {
-  /** @param {string} text @param {string} exact @param {string} note @param {boolean} absent nothing was measured */
-  constructor(text, exact, note, absent) {
+  /** @param {string} text @param {string} exact @param {string} note @param {boolean} absent nothing was measured @param {string} [href] what the text leads to */
+  constructor(text, exact, note, absent, href = "") {
     this.text = text;
     this.exact = exact;
     this.note = note;
     this.absent = absent;
+    this.href = href;
   }
 }
 

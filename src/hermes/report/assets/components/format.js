@@ -19,7 +19,8 @@ export function duration(ns) {
   if (size < 999.5) return `${size < 10 && !Number.isInteger(ns) ? digits(ns, 1) : Math.round(ns)} ns`;
   if (size < 999.5e3) return `${digits(ns, 1e3)} us`;
   if (size < 999.5e6) return `${digits(ns, 1e6)} ms`;
-  return `${digits(ns, 1e9)} s`;
+  if (size < 999.5e9) return `${digits(ns, 1e9)} s`;
+  return size < 6e12 ? `${digits(ns, 6e10)} min` : `${digits(ns, 3.6e12)} h`;
 }
 
 /** @param {number | null | undefined} bytes */

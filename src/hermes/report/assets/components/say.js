@@ -102,7 +102,7 @@ function written(argument) {
   return [own(WRITTEN[kind](one))];
 }
 
-/** One line that cannot turn the direction of writing, as `clean` of base/foreign_text.py makes it. @param {string} text */
+/** One line that cannot turn the direction of writing, as `clean` of base/sanitize_text.py makes it. @param {string} text */
 const oneLine = (text) => text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Z}]/gu, (one) => (/[\p{Z}\t-\r\x1c-\x1f\x85]/u.test(one) ? " " : "\ufffd"));
 
 /** `a, b and c`. @param {Piece[][]} items @returns {Piece[]} */

@@ -263,7 +263,7 @@ class Table {
     const absent = numeric(column.name, column.kind) ? "absent n" : "absent";
     if (shown === null || (shown === "" && !(value instanceof Written))) return h("td", { class: absent }, "–");
     if (value instanceof Written && value.absent) return h("td", { class: absent }, shown);
-    const lead = place === 0 && this.options.href?.(named);
+    const lead = value instanceof Written && value.href ? value.href : place === 0 && this.options.href?.(named);
     if (column.name === "component" && COMPONENTS.has(String(value))) return h("td", {}, key(String(value)), shown);
     if (numeric(column.name, column.kind) || shown === null) {
       return h("td", { class: "n", title: exact(column.name, value) }, column.name === this.options.bar ? this.bar(column, value) : null, lead ? h("a", { href: lead }, shown) : value instanceof Written && value.note ? [`${value.text} `, h("small", {}, value.note)] : shown);

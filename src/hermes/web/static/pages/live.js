@@ -77,7 +77,8 @@ class JobView {
       h("label", { class: "picker" }, t("ranks"), this.ranks), this.go, this.stop);
     this.element = h("section", { class: "block job", "aria-label": clean(job.job) },
       h("h2", {}, clean(job.job), " ", this.state), h("p", { class: "about" }, h("code", {}, clip(clean(job.command), 300))),
-      this.first, this.form, this.answer, this.body);
+      // What comes and goes stands below the form: no button moves away under a hand.
+      this.form, this.answer, this.first, this.body);
   }
 
   /** @param {Job} job */

@@ -20,7 +20,7 @@ export function render(main) {
   main.append(h("div", { class: "controls" }, picker("by", t("group_by"), BY.map((one) => [one, t(`by.${one}`)]), by), control));
   const column = by === "type" ? "type" : by === "unit" ? "unit" : "name";
   const keyed = (/** @type {import("../data.js").Row} */ row) => (by === "unit" ? null : to("/operators", { by, rank: rank ?? (control ? "all" : ""), [by === "type" ? "type" : "name"]: row[column] }));
-  main.append(table({ table: `kernels.${by}`, rank, sort: "total_ns", descending: true, bar: "total_ns", timeline: true, href: keyed, columns: [column, ...(by === "type" || by === "unit" ? [] : ["type"]), ...(by === "shape" ? ["input_shapes", "input_dtypes"] : []), "component", ...(by === "unit" ? [] : ["unit"]), "total_ns", "share", "calls", "median_ns", "min_ns", "max_ns"] }));
+  main.append(table({ table: `kernels.${by}`, rank, sort: "total_ns", descending: true, bar: "total_ns", timeline: true, href: keyed, columns: [column, ...(by === "type" || by === "unit" ? [] : ["type"]), ...(by === "shape" ? ["input_shapes", "input_dtypes"] : []), "component", ...(by === "unit" ? [] : ["unit"]), "total_ns", "share", "calls", "median_ns", "deviation_ns", "min_ns", "max_ns"] }));
   const type = param("type");
   if (name || type) main.append(instances(rank, name ? `name=${name}` : `type=${type}`, name || type));
   const pipes = h("div");

@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { clean, clip, duration, percent, runs } from "../format.js";
-import { doc, rowsOf, splits, timelineAt, to, typical } from "../data.js";
+import { doc, placeOf, rowsOf, splits, timelineAt, to, typical } from "../data.js";
 import { PARTS, legend, partsOf, stack } from "../charts.js";
 import { finding, span } from "../findings.js";
 import { said, spoken } from "../say.js";
@@ -72,7 +72,7 @@ function verdict(document) {
     "section", { class: `verdict ${kind}` },
     h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), t(`bound.${bound}`), place ? h("span", { class: "where" }, place) : null),
     h("h1", {}, spoken(message)),
-    next ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${next.codes[0]}` }, spoken(next.title)), ` · ${next.gain.low ? span(next.gain) : gain(next)}`) : null,
+    next ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${placeOf(doc().findings.findIndex((one) => next.codes.includes(one.code) && one.fault === next.fault))}` }, spoken(next.title)), ` · ${next.gain.low ? span(next.gain) : gain(next)}`) : null,
   );
 }
 
@@ -148,14 +148,11 @@ function lossOf(one, at) {
   const when = h("p", { class: "since" });
   if (at < SINCE) splits().then((all) => when.replaceChildren(since(one, all) ?? ""), () => {});
   return finding(one, {
-    id: document_id(one, at), gainIs: won(),
+    id: placeOf(at), gainIs: won(),
     below: [at < SINCE ? when : null, places.length ? h("p", {}, h("a", { class: "openit", href: timelineAt(places[0]) }, t("open_timeline"))) : null, places.length > 1 ? onRanks(places) : null],
     moment: (item) => (item.at ? toMoment(placeAt(item.at, one), said(item.what)) : null),
   });
 }
-
-/** @param {Row} one @param {number} at */
-const document_id = (one, at) => (doc().findings.findIndex((other) => other.code === one.code) === at ? one.code : `${one.code}-${at}`);
 
 /** Where it shows on each rank that it concerns, on the timeline's own tracks of findings, with the other ranks below. @param {Row} one */
 const placesOf = (one) => one.moments.map((/** @type {Row} */ at) => placeAt(at, one));

@@ -1,8 +1,8 @@
-"""Communication in a database: collectives, the transfers and waits inside them, process groups.
+"""Reads communication from a database: collectives, the transfers and waits inside them, process groups.
 
-Traps met here: the group of an operation is the communicator's name, elsewhere the group is its hash; ranks
-of tasks count within the group; Level0 has the tasks without their kind, plane and ranks; links are numbered
-differently from version to version, so the file's own tables name them.
+Traps: the group of an operation is the communicator's name, in other tables the group is its hash. Ranks of tasks count
+within the group. Level0 has the tasks without kind, plane and ranks. Versions number links differently; the file's own
+tables name them.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.knowledge.ascend import BYTES_OF_DTYPE, OP_OF_HCCL, group_hash, op_of_hccl
-from hermes.knowledge.vendors import MARKED_ALONE, SHOWN_AS_OPERATIONS
+from hermes.knowledge.ascend_codes import BYTES_OF_DTYPE, OP_OF_HCCL, group_hash, op_of_hccl
+from hermes.knowledge.vendor_traits import MARKED_ALONE, SHOWN_AS_OPERATIONS
 from hermes.profiles.read import messages
-from hermes.profiles.read.ascend.db.about import About
+from hermes.profiles.read.ascend.db.capture_databases import Profile, WantedColumns, number_or_null, text_or_null
+from hermes.profiles.read.ascend.db.database_info import DatabaseInfo
 from hermes.profiles.read.ascend.db.device import Tasks
 from hermes.profiles.read.ascend.db.host import Host
-from hermes.profiles.read.ascend.db.links import Launches
 from hermes.profiles.read.ascend.db.marked_comm import marked_collectives
-from hermes.profiles.read.ascend.db.profile import Profile, Wanted, known, some
+from hermes.profiles.read.ascend.db.task_launches import Launches
 from hermes.profiles.read.assign_rows_to_steps import own_device
 
-_OPERATION = Wanted(
+_OPERATION = WantedColumns(
     table="COMMUNICATION_OP",
     ints=("startNs", "endNs", "connectionId", "dataType", "count"),
     keys=("opId",),
     names=("opName", "groupName", "algType", "opType"),
     required=("startNs", "endNs", "opName"),
 )
-_TRANSFER = Wanted(
+_TRANSFER = WantedColumns(
     table="COMMUNICATION_TASK_INFO",
     ints=("planeId", "srcRank", "dstRank", "transportType", "size", "linkType"),
     keys=("globalTaskId", "opId"),
@@ -72,7 +72,7 @@ class Comm:
 
 
 def read_comm(profile: Profile, tasks: Tasks) -> Comm:
-    """The collectives and their tasks; numbers decoded by the file's own tables."""
+    """The collectives and their tasks; numbers are decoded by the file's own tables."""
     ops = _operations(profile)
     inside = _transfers(profile).join(
         tasks.rows.select("key", "start_ns", "dur_ns", "stream", "task_type").unique("key", keep="first"),
@@ -87,13 +87,13 @@ def read_comm(profile: Profile, tasks: Tasks) -> Comm:
     return Comm(ops=ops, tasks=inside.drop("task_type").sort("start_ns", maintain_order=True))
 
 
-def write_comm(profile: Profile, host: Host, launches: Launches, comm: Comm, about: About) -> None:
+def write_comm(profile: Profile, host: Host, launches: Launches, comm: Comm, about: DatabaseInfo) -> None:
     """Write `comm_op`, `comm_task` and `group`."""
     groups = _groups(profile, comm, about)
     profile.write("group", groups)
     members = groups.drop_nulls("global_rank").select("group", "member", pl.col("global_rank").alias("peer_rank"))
     members = members.unique(["group", "member"], keep="first")
-    # A task names itself as source and the other side as destination, when there is another side.
+    # A task names its own rank as source and the other side as destination, if there is another side.
     tasks = comm.tasks.with_columns(pl.coalesce("dst_rank", "src_rank").alias("member"))
     tasks = tasks.join(members, on=["group", "member"], how="left", maintain_order="left")
     own = pl.col("dst_rank").is_null() | (pl.col("dst_rank") == pl.col("src_rank"))
@@ -129,11 +129,11 @@ def _operations(profile: Profile) -> pl.DataFrame:
         pl.when(pl.col("group").is_not_null()).then(pl.int_range(pl.len()).over("group")).alias("sequence"),
         "start_ns",
         "dur_ns",
-        some("connectionId").alias("correlation"),
+        number_or_null("connectionId").alias("correlation"),
         (count * width).alias("bytes"),
         count.alias("count"),
         "dtype",
-        known("algType").alias("algorithm"),
+        text_or_null("algType").alias("algorithm"),
     )
 
 
@@ -143,11 +143,11 @@ def _transfers(profile: Profile) -> pl.DataFrame:
     return rows.select(
         pl.col("globalTaskId").alias("key"),
         pl.col("opId").alias("op_key"),
-        known("taskType").alias("task"),
+        text_or_null("taskType").alias("task"),
         _hashed(rows["groupName"]).alias("group"),
-        some("planeId").alias("plane"),
-        some("srcRank").alias("src_rank"),
-        some("dstRank").alias("dst_rank"),
+        number_or_null("planeId").alias("plane"),
+        number_or_null("srcRank").alias("src_rank"),
+        number_or_null("dstRank").alias("dst_rank"),
         pl.when(size >= 0).then(size).alias("bytes"),
         _decoded("transportType", profile.enum("ENUM_HCCL_TRANSPORT_TYPE", _TRANSPORTS)).alias("transport"),
         _decoded("linkType", profile.enum("ENUM_HCCL_LINK_TYPE", _LINKS)).alias("link"),
@@ -155,14 +155,14 @@ def _transfers(profile: Profile) -> pl.DataFrame:
 
 
 def _peers(tasks: pl.DataFrame) -> pl.DataFrame:
-    """`peer` of each operation whose tasks all name the same other rank."""
+    """The `peer` of each operation whose tasks all name the same other rank."""
     named = tasks.drop_nulls(["comm_id", "peer_rank"]).group_by("comm_id")
     peers = named.agg(pl.col("peer_rank").first().alias("peer"), pl.col("peer_rank").n_unique().alias("count"))
     return peers.filter(pl.col("count") == 1).drop("count")
 
 
-def _groups(profile: Profile, comm: Comm, about: About) -> pl.DataFrame:
-    """Members as the job recorded them; else as many as the tasks speak of."""
+def _groups(profile: Profile, comm: Comm, about: DatabaseInfo) -> pl.DataFrame:
+    """The members of groups as the job recorded them; else as many members as the tasks name."""
     recorded = pl.DataFrame(about.members, schema=_MEMBER_SCHEMA, orient="row")
     used = pl.concat([comm.ops.select("group"), comm.tasks.select("group")]).drop_nulls().unique(maintain_order=True)
     unknown = used.join(recorded, on="group", how="anti")["group"].to_list()
@@ -170,7 +170,7 @@ def _groups(profile: Profile, comm: Comm, about: About) -> pl.DataFrame:
     return pl.concat([recorded, *sized]).sort("group", "member", maintain_order=True)
 
 
-def _sized(profile: Profile, comm: Comm, about: About, group: str, *, alone: bool) -> pl.DataFrame:
+def _sized(profile: Profile, comm: Comm, about: DatabaseInfo, group: str, *, alone: bool) -> pl.DataFrame:
     tasks = comm.tasks.filter(pl.col("group") == group)
     ranks = pl.concat([tasks["src_rank"], tasks["dst_rank"]]).drop_nulls()
     top = ranks.max()
@@ -193,10 +193,10 @@ def _sized(profile: Profile, comm: Comm, about: About, group: str, *, alone: boo
 
 
 def communicators(profile: Profile) -> dict[str, str]:
-    """Name of each communicator by its hash."""
+    """The name of each communicator by its hash."""
     names: set[str] = set()
     for wanted in (_OPERATION, _TRANSFER):
-        only = Wanted(table=wanted.table, names=("groupName",))
+        only = WantedColumns(table=wanted.table, names=("groupName",))
         names.update(profile.read(only)["groupName"].drop_nulls().unique().to_list())
     return {group_hash(name): name for name in names if _is_name(name)}
 

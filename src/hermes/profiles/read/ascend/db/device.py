@@ -1,8 +1,7 @@
-"""The device side of a database: kernels and their hardware counters.
+"""Reads the device side of a database: kernels and their hardware counters.
 
-Traps met here: `blockDim` became `blockNum` and then got a second meaning; a mixed kernel and a collective
-are each one task over sub-tasks with a context id, and both rows are in TASK; transfers inside a collective
-are in TASK too.
+Traps: `blockDim` became `blockNum` and then got a second meaning. A mixed kernel and a collective are each one task
+over sub-tasks with a context id, and both rows are in TASK. Transfers inside a collective are in TASK too.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.knowledge.ascend import (
+from hermes.knowledge.ascend_codes import (
     COMM_KERNEL,
     COMPONENT_OF_UNIT,
     COMPUTE_UNITS,
@@ -19,19 +18,25 @@ from hermes.knowledge.ascend import (
     NONE_32,
     UNIT_OF_TASK,
 )
+from hermes.profiles.read.ascend.db.capture_databases import (
+    Profile,
+    WantedColumns,
+    number_or_null,
+    shapes,
+    text_or_null,
+)
 from hermes.profiles.read.ascend.db.host import Host
-from hermes.profiles.read.ascend.db.links import Launches
-from hermes.profiles.read.ascend.db.profile import Profile, Wanted, known, shapes, some
+from hermes.profiles.read.ascend.db.task_launches import Launches
 from hermes.profiles.read.assign_rows_to_steps import own_device
 
-_TASK = Wanted(
+_TASK = WantedColumns(
     table="TASK",
     ints=("startNs", "endNs", "deviceId", "connectionId", "contextId", "streamId", "taskId"),
     keys=("globalTaskId",),
     names=("taskType",),
     required=("startNs", "endNs", "taskType"),
 )
-_COMPUTE = Wanted(
+_COMPUTE = WantedColumns(
     table="COMPUTE_TASK_INFO",
     ints=("blockNum", "mixBlockNum", "blockDim", "mixBlockDim"),
     keys=("globalTaskId",),
@@ -49,16 +54,16 @@ _COMPUTE = Wanted(
     ),
     required=("globalTaskId", "name"),
 )
-_SCHEDULE = Wanted(
+_SCHEDULE = WantedColumns(
     table="COMMUNICATION_SCHEDULE_TASK_INFO",
     keys=("globalTaskId",),
     names=("name", "taskType", "opType"),
     required=("globalTaskId", "name"),
 )
-_MEMCPY = Wanted(
+_MEMCPY = WantedColumns(
     table="MEMCPY_INFO", ints=("size", "memcpyOperation"), keys=("globalTaskId",), required=("globalTaskId",)
 )
-_PMU = Wanted(
+_PMU = WantedColumns(
     table="TASK_PMU_INFO",
     reals=("value",),
     keys=("globalTaskId",),
@@ -80,7 +85,7 @@ _LANE = ("device_id", "stream", "task_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """TASK by start: `key`, `start_ns`, `dur_ns`, `device_id`, `stream`, `task_id`, `task_type`."""
+    """The rows of TASK by start: `key`, `start_ns`, `dur_ns`, `device_id`, `stream`, `task_id`, `task_type`."""
 
     rows: pl.DataFrame
 
@@ -93,10 +98,10 @@ def read_tasks(profile: Profile) -> Tasks:
         "start_ns",
         "dur_ns",
         pl.col("deviceId").alias("device_id"),
-        some("connectionId").alias("correlation"),
-        some("contextId").alias("context"),
-        some("streamId").alias("stream"),
-        some("taskId").alias("task_id"),
+        number_or_null("connectionId").alias("correlation"),
+        number_or_null("contextId").alias("context"),
+        number_or_null("streamId").alias("stream"),
+        number_or_null("taskId").alias("task_id"),
         pl.col("taskType").alias("task_type"),
     )
     return Tasks(rows=rows.sort("start_ns", maintain_order=True))
@@ -119,12 +124,12 @@ def write_kernels(profile: Profile, host: Host, launches: Launches, tasks: Tasks
         pl.int_range(pl.len(), dtype=pl.Int64).alias("kernel_id")
     )
     if comm["correlation"].count() and not rows["component"].is_in(["compute", "comm", "copy"]).any():
-        # Level_none: the device's halves of marks alone, which are no work of the device.
+        # Level_none has only the device's halves of marks, which are no device work.
         rows = rows.clear()
     profile.write("kernel", rows.select(_KERNEL_COLUMNS))
     launches.write_flows(profile, rows.filter(~pl.col("transfer")))
     counters = profile.read(_PMU).rename({"globalTaskId": "key"})
-    # Zero is what the profiler writes for a unit that took no part, and null compares as no.
+    # The profiler writes zero for a unit that took no part, and null compares as no.
     counters = counters.filter(pl.col("value") != 0)
     numbers = rows.select("key", "kernel_id").drop_nulls().unique("key", keep="first")
     counters = counters.join(numbers, on="key", how="inner", maintain_order="left")
@@ -132,7 +137,7 @@ def write_kernels(profile: Profile, host: Host, launches: Launches, tasks: Tasks
 
 
 def _as_in_text() -> tuple[pl.Expr, pl.Expr]:
-    """Name and value of a counter as the text export has them: there, times are microseconds and say so."""
+    """Name and value of a counter as in the text export, whose times are microseconds and are named so."""
     time = pl.col("name").str.ends_with("_time")
     name = pl.col("name").replace({"aic_total_time": "aicore_time", "aiv_total_time": "aiv_time"})
     return (
@@ -152,8 +157,8 @@ def _compute(profile: Profile) -> pl.DataFrame:
         .select(
             pl.col("globalTaskId").alias("key"),
             pl.col("name").alias("compute_name"),
-            known("taskType").alias("compute_type"),
-            known("opType").alias("type"),
+            text_or_null("taskType").alias("compute_type"),
+            text_or_null("opType").alias("type"),
             shapes("inputShapes").alias("input_shapes"),
             shapes("inputDataTypes").alias("input_dtypes"),
             shapes("inputFormats").alias("input_formats"),
@@ -162,7 +167,7 @@ def _compute(profile: Profile) -> pl.DataFrame:
             shapes("outputFormats").alias("output_formats"),
             pl.when(pl.col(blocks).is_between(1, NONE_32 - 1)).then(pl.col(blocks)).alias("blocks"),
             pl.when(pl.col(mix).is_between(1, NONE_32 - 1)).then(pl.col(mix)).alias("mix_blocks"),
-            known("opState").str.to_lowercase().alias("op_state"),
+            text_or_null("opState").str.to_lowercase().alias("op_state"),
         )
     )
 
@@ -174,8 +179,8 @@ def _schedule(profile: Profile) -> pl.DataFrame:
         .select(
             pl.col("globalTaskId").alias("key"),
             pl.col("name").alias("schedule_name"),
-            known("taskType").alias("schedule_type"),
-            known("opType").alias("schedule_op"),
+            text_or_null("taskType").alias("schedule_type"),
+            text_or_null("opType").alias("schedule_op"),
         )
     )
 
@@ -197,10 +202,10 @@ def _copies(profile: Profile) -> pl.DataFrame:
 
 
 def _with_unit(rows: pl.DataFrame) -> pl.DataFrame:
-    """Adds `name`, `type`, `unit` and `task_type` as the most exact table has them."""
+    """Add `name`, `type`, `unit` and `task_type` from the most exact table."""
     kind = pl.coalesce("compute_type", "schedule_type", "task_type")
     unit = kind.replace_strict(UNIT_OF_TASK, default="other", return_dtype=pl.String)
-    # Level0 has no type of the operator: a cube task below another one is the inner task of a mixed kernel.
+    # Level0 has no operator type: a cube task below another task is the inner task of a mixed kernel.
     inner = pl.col("compute_name").is_not_null() & pl.col("compute_type").is_null() & pl.col("context").is_not_null()
     return rows.with_columns(
         pl.coalesce("compute_name", "schedule_name", "task_type").alias("name"),
@@ -211,13 +216,13 @@ def _with_unit(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _covered(rows: pl.DataFrame) -> pl.DataFrame:
-    """Adds `cover`: `comm` or `compute` for a task that stands over others, which are rows themselves."""
+    """Add `cover`: `comm` or `compute` for a task that covers other tasks with rows of their own."""
     rows = rows.with_row_index("place")
     plain = pl.col("compute_name").is_null() & pl.col("schedule_name").is_null() & ~pl.col("transfer")
     over = rows.filter(plain & pl.col("context").is_null() & pl.col("unit").is_in(list(COMPUTE_UNITS)))
     under = rows.filter(~plain & pl.col("context").is_not_null()).select("start_ns", *_LANE, "transfer")
     over = over.select("place", "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("until"), *_LANE)
-    # Task numbers return after 65536 tasks: the last task of that number that started before is the one.
+    # Task numbers repeat after 65536 tasks: the last task of the number that started before is the right one.
     found = under.join_asof(over, on="start_ns", by=list(_LANE), strategy="backward", check_sortedness=False)
     found = found.filter(pl.col("start_ns") < pl.col("until"))
     covers = found.group_by("place").agg(pl.col("transfer").any().alias("over_transfer"))
@@ -248,7 +253,7 @@ def _component() -> pl.Expr:
 
 
 def _shown_unit() -> pl.Expr:
-    """A task over transfers is communication whatever its type; one over a kernel runs nothing itself."""
+    """The shown unit: a task over transfers is communication; a task over a kernel runs nothing itself."""
     return (
         pl.when(pl.col("cover") == "comm")
         .then(pl.lit("comm"))

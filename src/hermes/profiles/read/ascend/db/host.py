@@ -1,8 +1,7 @@
-"""The host side of a database: steps, calls of the framework and of CANN, Python stacks, collections.
+"""Reads the host side of a database: steps, calls of the framework and of CANN, Python stacks, collections.
 
-Traps met here: PYTORCH_API's `connectionId` leads through CONNECTION_IDS, where one call has many; the ids of
-launches, of queue pairs and of forward-backward pairs share one number space (newer writers add 5 << 28 to
-the latter two).
+Traps: PYTORCH_API's `connectionId` leads through CONNECTION_IDS, where one call has many. Launches, queue pairs and
+forward-backward pairs share one number space of ids (newer writers add 5 << 28 to the latter two).
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.profiles.read.ascend.db.profile import Profile, Wanted, shapes, some, thread
+from hermes.profiles.read.ascend.db.capture_databases import Profile, WantedColumns, number_or_null, shapes, thread
 from hermes.profiles.read.assign_rows_to_steps import own_host
-from hermes.profiles.read.nest import nest
+from hermes.profiles.read.nest_calls import nest
 
 _API_TYPES = {
     20000: "acl",
@@ -28,24 +27,24 @@ _API_TYPES = {
 }
 _CANN_KINDS = {name: name for name in ("acl", "model", "node", "hccl", "runtime")} | {"communication": "hccl"}
 _STEP_MARK = r"^ProfilerStep#(\d{1,18})$"
-# A range or mark that nothing on the device answers to.
+# The connection id of a range or mark without a counterpart on the device.
 _UNLINKED_MARK = 4_000_000_000
 _DEFAULT_DOMAIN = "default"
 
-_FRAMEWORK = Wanted(
+_FRAMEWORK = WantedColumns(
     table="PYTORCH_API",
     ints=("startNs", "endNs", "globalTid", "sequenceNumber", "fwdThreadId", "type"),
     keys=("connectionId", "callchainId"),
     names=("name", "inputDtypes", "inputShapes"),
     required=("startNs", "endNs", "name"),
 )
-_CANN = Wanted(
+_CANN = WantedColumns(
     table="CANN_API",
     ints=("startNs", "endNs", "type", "globalTid", "connectionId"),
     names=("name",),
     required=("startNs", "endNs", "name"),
 )
-_MARKS = Wanted(
+_MARKS = WantedColumns(
     table="MSTX_EVENTS",
     ints=("startNs", "endNs", "globalTid", "connectionId"),
     names=("message", "domainId"),
@@ -55,11 +54,10 @@ _MARKS = Wanted(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the device tables need of the host.
+    """Host data that the device tables need.
 
-    `step` is the table of that name. `calls` has the framework's rows with `link` (an id of CONNECTION_IDS),
-    `kind`, `pid`, `tid`, `start_ns`, `sequence`; `cann` has `connection`, `pid`, `tid`, `start_ns` of the
-    CANN calls.
+    `step` is the table of that name. `calls` has the framework's rows with `link` (an id of CONNECTION_IDS), `kind`,
+    `pid`, `tid`, `start_ns`, `sequence`. `cann` has `connection`, `pid`, `tid`, `start_ns` of the CANN calls.
     """
 
     step: pl.DataFrame
@@ -90,7 +88,7 @@ def _write_calls(profile: Profile, step: pl.DataFrame, rows: pl.DataFrame) -> No
 
 
 def _new_marks(profile: Profile, calls: pl.DataFrame) -> pl.DataFrame:
-    """The ranges and marks that the framework has not recorded as well."""
+    """The ranges and marks that the framework has not recorded too."""
     marks = _marks(profile)
     same = ["name", "tid", "start_ns", "dur_ns"]
     return marks.join(calls.filter(pl.col("kind") == "mark").select(same), on=same, how="anti")
@@ -99,7 +97,7 @@ def _new_marks(profile: Profile, calls: pl.DataFrame) -> pl.DataFrame:
 def _framework(profile: Profile) -> pl.DataFrame:
     types = {number: name for number, name in _types(profile).items() if name in ("op", "queue", "trace", "mstx")}
     name, layer = pl.col("name"), pl.col("type").replace_strict(types, default=None, return_dtype=pl.String)
-    # A writer without types: the queue is known by its names as well.
+    # If a writer gives no types, the queue is recognised by its names.
     queue = (layer == "queue") | (layer.is_null() & name.str.contains(r"^(Enqueue|Dequeue)(@|$)"))
     kind = (
         pl.when(queue & name.str.starts_with("Enqueue"))
@@ -137,12 +135,12 @@ def _cann(profile: Profile) -> pl.DataFrame:
     rows = profile.spans(profile.read(_CANN), _CANN.table)
     kind = pl.col("type").replace_strict(kinds, default="acl", return_dtype=pl.String)
     return rows.select(
-        kind.alias("kind"), "name", *thread(), "start_ns", "dur_ns", some("connectionId").alias("correlation")
+        kind.alias("kind"), "name", *thread(), "start_ns", "dur_ns", number_or_null("connectionId").alias("correlation")
     )
 
 
 def _types(profile: Profile) -> dict[int, str]:
-    """The number of every layer: a file of CANN alone may not name the framework's."""
+    """The number of every layer: a file of CANN alone may not name the framework's layers."""
     return _API_TYPES | profile.enum("ENUM_API_TYPE", {})
 
 
@@ -161,7 +159,7 @@ def _marks(profile: Profile) -> pl.DataFrame:
 
 
 def _steps(profile: Profile, calls: pl.DataFrame) -> pl.DataFrame:
-    wanted = Wanted(table="STEP_TIME", ints=("id", "startNs", "endNs"), required=("id", "startNs", "endNs"))
+    wanted = WantedColumns(table="STEP_TIME", ints=("id", "startNs", "endNs"), required=("id", "startNs", "endNs"))
     rows = profile.spans(profile.read(wanted), wanted.table)
     if rows.height:
         name = pl.format("ProfilerStep#{}", "id").alias("name")
@@ -172,7 +170,7 @@ def _steps(profile: Profile, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _write_stacks(profile: Profile) -> None:
-    wanted = Wanted(
+    wanted = WantedColumns(
         table="PYTORCH_CALLCHAINS",
         ints=("stackDepth",),
         keys=("id",),
@@ -185,6 +183,6 @@ def _write_stacks(profile: Profile) -> None:
 
 
 def _write_collections(profile: Profile) -> None:
-    wanted = Wanted(table="GC_RECORD", ints=("startNs", "endNs", "globalTid"), required=("startNs", "endNs"))
+    wanted = WantedColumns(table="GC_RECORD", ints=("startNs", "endNs", "globalTid"), required=("startNs", "endNs"))
     rows = profile.spans(profile.read(wanted), wanted.table)
     profile.write("gc", rows.select(thread()[1], "start_ns", "dur_ns").sort("start_ns"))

@@ -1,7 +1,7 @@
-"""Collectives of a capture without any (Level_none): the marks that torch_npu sets around them name them in JSON.
+"""Finds collectives of a capture that records none (Level_none): torch_npu's marks around them name them in JSON.
 
 Traps: the quotes inside the text may be escaped; all values may be text; the device's half of a mark is a task with its
-connection id. As the profiler's own tool does, operations of a group are numbered by kind, for they have no names.
+connection id. As in the profiler's own tool, operations of a group are numbered by kind, since they have no names.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import json
 
 import polars as pl
 
-from hermes.base.units import whole
-from hermes.profiles.read.ascend.db.profile import Profile, Wanted
-from hermes.profiles.read.ascend.folder import Json
+from hermes.base.units import whole_number
+from hermes.profiles.read.ascend.capture_folders import Json
+from hermes.profiles.read.ascend.db.capture_databases import Profile, WantedColumns
 
-_MARK = Wanted(
+_MARK = WantedColumns(
     table="MSTX_EVENTS", ints=("startNs", "connectionId"), names=("message",), required=("startNs", "message")
 )
-_TASK = Wanted(
+_TASK = WantedColumns(
     table="TASK", ints=("startNs", "endNs", "connectionId", "streamId"), required=("startNs", "endNs", "connectionId")
 )
 _KEYS = frozenset({"streamId", "count", "dataType", "groupName", "opName"})
@@ -53,7 +53,7 @@ def marked_collectives(profile: Profile) -> pl.DataFrame:
 
 
 def _told(text: str) -> Json | None:
-    """What a mark says of a collective; None for any other mark."""
+    """What a mark says about a collective; None for any other mark."""
     if len(text) > _LONGEST or '"groupName' not in text.replace("\\", ""):
         return None
     try:
@@ -69,5 +69,5 @@ def _cells(told: Json) -> tuple[str, str, str, int | None]:
         f"hcom_{str(told['opName']).removeprefix('Hccl')}_",
         str(told["groupName"]),
         str(told["dataType"]).upper(),
-        whole(count),
+        whole_number(count),
     )

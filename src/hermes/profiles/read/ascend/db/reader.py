@@ -10,18 +10,19 @@ from pathlib import Path
 
 from hermes.base.errors import Diagnostic, TraceFormatError
 from hermes.profiles.read import messages
-from hermes.profiles.read.ascend.db import summary
-from hermes.profiles.read.ascend.db.about import capture_of, mapped_rank, root_of, write_about
+from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.ascend.capture_folders import load_json, rank_in_info, rank_number
+from hermes.profiles.read.ascend.db import profiler_sums
+from hermes.profiles.read.ascend.db.capture_databases import Profile, Tables
 from hermes.profiles.read.ascend.db.comm import communicators, read_comm, write_comm
+from hermes.profiles.read.ascend.db.database_info import capture_of, mapped_rank, root_of, write_about
 from hermes.profiles.read.ascend.db.device import read_tasks, write_kernels
 from hermes.profiles.read.ascend.db.host import write_host
-from hermes.profiles.read.ascend.db.links import Launches
-from hermes.profiles.read.ascend.db.profile import Profile, Tables
-from hermes.profiles.read.ascend.db.samples import write_samples
-from hermes.profiles.read.ascend.db.store import Database, glanced, opened, unmerged
-from hermes.profiles.read.ascend.folder import load_json, rank_in_info, rank_number
-from hermes.profiles.read.sink import Sink
-from hermes.profiles.read.source import Source
+from hermes.profiles.read.ascend.db.sampled_counters import write_samples
+from hermes.profiles.read.ascend.db.sqlite_database import Database, glanced, opened, unmerged
+from hermes.profiles.read.ascend.db.task_launches import Launches
+from hermes.profiles.read.reader_interface import CaptureSource
+from hermes.profiles.read.table_sink import Sink
 
 _FORMAT = "ascend-db"
 _SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
@@ -30,7 +31,7 @@ _MSPROF = re.compile(r"^msprof_\d+\.db$")
 _COMPANIONS = frozenset({"analysis.db", "communication_analyzer.db"})
 _INFO = re.compile(r"^profiler_info(?:_(\d{1,8}))?\.json$")
 _METADATA = "profiler_metadata.json"
-# A folder with one of these is the text reader's, also when the profiler put an `analysis.db` beside them.
+# A folder with one of these files is the text reader's, even if the profiler put an `analysis.db` beside them.
 _TEXTS = ("trace_view.json", "kernel_details.csv", "step_trace_time.csv")
 _ROWS = frozenset(
     {
@@ -46,11 +47,11 @@ _ROWS = frozenset(
 )
 
 
-def claim_databases(files: Sequence[Path]) -> list[Source]:
+def claim_databases(files: Sequence[Path]) -> list[CaptureSource]:
     """The captures whose databases are among these files.
 
-    A file with a profiler's name is claimed whatever is in it, so that a damaged one is reported; a file with another
-    name only when its tables are a profiler's.
+    A file with a profiler's name is claimed whatever its content: a damaged file is then reported. A file with another
+    name is claimed only if its tables are a profiler's.
     """
     roots: dict[Path, _Root] = {}
     for file in sorted(files):
@@ -65,10 +66,10 @@ def claim_databases(files: Sequence[Path]) -> list[Source]:
 
 
 def read_database(paths: Sequence[Path], rank: int, sink: Sink) -> None:
-    """Write every table that the databases of one capture give; none of these files changes.
+    """Write every table that the databases of one capture give; the database files stay unchanged.
 
-    `paths` may hold the capture's `profiler_info` and `profiler_metadata.json` too: settings and groups come
-    from them. Raises `TraceFormatError` when no database can be read; one among several becomes a note.
+    `paths` may include the capture's `profiler_info` and `profiler_metadata.json`: settings and groups come from them.
+    Raises `TraceFormatError` if no database can be read; a broken database among several becomes a note.
     """
     sidecars = [path for path in paths if path.suffix == ".json"]
     databases = [path for path in paths if path.suffix in _SUFFIXES]
@@ -77,7 +78,7 @@ def read_database(paths: Sequence[Path], rank: int, sink: Sink) -> None:
 
 
 def read_tables(databases: Sequence[Tables], sidecars: Sequence[Path], rank: int, sink: Sink) -> None:
-    """The same of databases that are open, or of tables that are held in memory."""
+    """Write every table from open databases, or from tables that are held in memory."""
     profile = Profile(databases, sink)
     _refuse_foreign(profile)
     about = write_about(profile, rank, sidecars, communicators(profile))
@@ -88,12 +89,12 @@ def read_tables(databases: Sequence[Tables], sidecars: Sequence[Path], rank: int
     write_kernels(profile, host, launches, tasks, comm.claimed)
     write_comm(profile, host, launches, comm, about)
     write_samples(profile)
-    summary.write_summary(profile)
+    profiler_sums.write_summary(profile)
 
 
 @dataclass(slots=True)
 class _Root:
-    """The files of one folder, sorted out by what they are."""
+    """The files of one folder, sorted by kind."""
 
     framework: dict[str, list[Path]] = field(default_factory=dict)
     msprof: list[Path] = field(default_factory=list)
@@ -102,7 +103,7 @@ class _Root:
     has_text: bool = False
 
     def add_database(self, file: Path) -> None:
-        """Take a database for what its name, or else its tables, say."""
+        """Add a database as the kind that its name, or else its tables, tell."""
         named = _FRAMEWORK.match(file.name)
         if named:
             self.framework.setdefault(named.group(1) or "", []).append(file)
@@ -116,20 +117,20 @@ class _Root:
                 self.framework.setdefault(file.stem, []).append(file)
             elif {"STRING_IDS", "TASK"} <= tables:
                 self.msprof.append(file)
-            elif tables & summary.TABLES:
+            elif tables & profiler_sums.TABLES:
                 self.companions.append(file)
 
 
-def _sources(path: Path, root: _Root) -> list[Source]:
+def _sources(path: Path, root: _Root) -> list[CaptureSource]:
     if root.framework:
         mains = root.framework
     elif root.msprof:
-        # One process may have driven several devices, each with a folder of its own; in a folder of no
-        # profiler's making, each file is a process.
+        # One process may have driven several devices, each with a folder of its own. In a folder that no profiler made,
+        # each file is a process.
         together = path.name.endswith(("_ascend_pt", "_ascend_ms")) or path.name.startswith("PROF_")
         mains = {"": root.msprof} if together else {file.stem: [file] for file in root.msprof}
     elif root.companions and not root.has_text:
-        own = [file for file in root.companions if _tables(file) & summary.TABLES]
+        own = [file for file in root.companions if _tables(file) & profiler_sums.TABLES]
         return [_source(path, "", own, root.sidecars)] if own else []
     else:
         return []
@@ -141,11 +142,11 @@ def _sources(path: Path, root: _Root) -> list[Source]:
     return sources
 
 
-def _source(root: Path, key: str, databases: list[Path], sidecars: list[Path]) -> Source:
+def _source(root: Path, key: str, databases: list[Path], sidecars: list[Path]) -> CaptureSource:
     rank, notes = _rank(key, databases, sidecars)
     beside = [file for database in databases for file in unmerged(database)]
     files = tuple(sorted([*databases, *beside, *sidecars]))
-    return Source(
+    return CaptureSource(
         reader=_FORMAT,
         format=_FORMAT,
         root=root,
@@ -162,7 +163,7 @@ def _belongs(sidecar: Path, key: str) -> bool:
 
 
 def _rank(key: str, databases: list[Path], sidecars: list[Path]) -> tuple[int | None, tuple[Diagnostic, ...]]:
-    """The rank by the most trusted file that says one, and a note when the files contradict each other."""
+    """The rank from the most trusted file that names one, and a note if the files contradict each other."""
     said: list[tuple[str, int]] = []
     for sidecar in sidecars:
         said += _ranks_in(sidecar)
@@ -222,7 +223,7 @@ def _tables(file: Path) -> frozenset[str]:
 
 
 def _trust(path: Path) -> tuple[bool, str]:
-    """The databases of rows before those of sums: the first one names the capture."""
+    """Sort key that puts databases of rows before databases of sums: the first database names the capture."""
     return path.name in _COMPANIONS, str(path)
 
 
@@ -243,13 +244,13 @@ def _open_all(paths: Sequence[Path], sink: Sink, stack: ExitStack) -> list[Datab
 
 def _refuse_foreign(profile: Profile) -> None:
     first = profile.databases[0].path
-    if profile.tables & summary.TABLES:
+    if profile.tables & profiler_sums.TABLES:
         return
     if not profile.tables & _ROWS:
-        raise TraceFormatError(first, "no table of a profiler is in the database", hint="is it another program's?")
+        raise TraceFormatError(first, refusals.NO_PROFILERS_TABLE, hint=refusals.DO_OTHER_PROGRAM)
     if not profile.has_names:
         raise TraceFormatError(
             first,
-            "STRING_IDS, which holds every name, is missing or unreadable",
-            hint="copy the profile again, or export it again",
+            refusals.NO_NAMES,
+            hint=refusals.DO_EXPORT_AGAIN,
         )

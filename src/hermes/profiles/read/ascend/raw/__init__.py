@@ -1,1 +1,1 @@
-"""Captures that no tool has exported yet: what can be read of them, and how they are exported in a process aside."""
+"""Reads captures that no tool has exported yet, as far as possible, and exports them in a separate process."""

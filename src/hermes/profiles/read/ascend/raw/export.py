@@ -1,7 +1,7 @@
-"""Exports a raw capture by the vendor's tools, in processes of their own, at the lowest priority, in a copy.
+"""Exports a copy of a raw capture with the vendor's tools, in separate processes at the lowest priority.
 
-Nothing is written beside the user's files: the tools write into their input, so they get a copy, of which only what
-they made is kept.
+Nothing is written beside the user's files. The tools write into their input, so they get a copy, and only their output
+is kept.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic
-from hermes.base.isolated import for_tools
+from hermes.base.isolated_python import for_tools
 from hermes.base.processes import descendants
 from hermes.profiles.read import messages
-from hermes.profiles.read.ascend.folder import RECORDS, Capture, captures
-from hermes.profiles.read.ascend.raw.tools import Tool, tool_for, what_to_run
-from hermes.store.files import walk
-from hermes.store.making import making
-from hermes.store.private import private_folder
+from hermes.profiles.read.ascend.capture_folders import RECORDS, Capture, captures
+from hermes.profiles.read.ascend.raw.export_tools import Tool, tool_for, what_to_run
+from hermes.store.input_files import walk
+from hermes.store.private_folders import private_folder
+from hermes.store.unfinished_folders import making
 
 FOLDER = "exported"
 _PATIENCE_S = 1800
@@ -36,7 +36,7 @@ _LEAST_FREE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """Where the exported capture lies, None when there is none; and what must be said of it."""
+    """The result of an export: the folder of the exported capture (None if there is none), and a note."""
 
     root: Path | None
     note: Diagnostic | None
@@ -45,7 +45,10 @@ class Exported:
 def export(
     capture: Capture, cache: Path, environment: Mapping[str, str], tell: Callable[[str], None] = lambda _: None
 ) -> Exported:
-    """Export the capture, unless it has been; `tell` is told before it takes long. Never raises for what tools do."""
+    """Export the capture, unless it has been; `tell` is called before a long export.
+
+    Never raises for a tool's failure.
+    """
     key = _key(capture)
     done = cache / FOLDER / key / capture.root.name
     made = _manifest(done.parent)
@@ -80,13 +83,13 @@ def _exported(
     (aside / "export.json").write_text(json.dumps({"tool": tool.name}), "utf-8")
     private_folder(done.parent.parent)
     with contextlib.suppress(OSError):
-        # Someone else has exported it meanwhile.
+        # Another process has exported the capture meanwhile.
         aside.rename(done.parent)
     return Exported(root=done, note=_said(capture, done, tool.name))
 
 
 def _key(capture: Capture) -> str:
-    """Tells this content from any other by the sizes and times of its files."""
+    """A key that tells this content from any other, by the sizes and times of its files."""
     parts = [str(capture.root)]
     for path in sorted((*capture.records, *capture.raw)):
         with contextlib.suppress(OSError):
@@ -96,7 +99,7 @@ def _key(capture: Capture) -> str:
 
 
 def _manifest(folder: Path) -> str | None:
-    """The tool that made a whole export there."""
+    """The name of the tool that made a complete export in a folder; None without one."""
     try:
         made = json.loads((folder / "export.json").read_text("utf-8"))
     except (OSError, ValueError):
@@ -105,7 +108,7 @@ def _manifest(folder: Path) -> str | None:
 
 
 def _copy(capture: Capture, root: Path, cache: Path) -> None:
-    """The capture's regular files below `root`, copied: a tool may change what it reads. Raises `OSError`."""
+    """Copy the capture's regular files to `root`: a tool may change its input. Raises `OSError`."""
     private_folder(cache)
     files = [path for path in capture.root.rglob("*") if path.is_file() and not path.is_symlink()]
     size = sum(path.stat().st_size for path in files)
@@ -118,10 +121,10 @@ def _copy(capture: Capture, root: Path, cache: Path) -> None:
 
 
 def _run(tool: Tool, root: Path, log: Path, environment: Mapping[str, str]) -> str:
-    """Run the tool's calls; returns why they failed, or nothing."""
+    """Run the tool's calls; returns why they failed, or an empty text."""
     path = os.pathsep.join(filter(None, (tool.path, environment.get("PATH", ""))))
     given = {**for_tools(environment), "PATH": path, "HERMES_CAPTURE": "0"}
-    # The capture may hold anything, also what a tool of Python would import: it starts in a folder that is empty.
+    # The capture may hold anything, also files that a Python tool would import: the tool starts in an empty folder.
     empty = root.parent / ".empty"
     empty.mkdir(exist_ok=True)
     patience = _seconds(environment.get("HERMES_EXPORT_SECONDS", ""))
@@ -143,9 +146,9 @@ def _run(tool: Tool, root: Path, log: Path, environment: Mapping[str, str]) -> s
 
 
 def _gently() -> list[str]:
-    """What runs a command at the lowest priority for processor and disk."""
+    """The command prefix that runs a command at the lowest priority for processor and disk."""
     found: list[str] = []
-    if nice := shutil.which("nice"):  # 39: to the lowest priority, whatever this process has
+    if nice := shutil.which("nice"):  # 39: the lowest priority, whatever this process has
         found += [nice, "-n", "39"]
     if ionice := shutil.which("ionice"):
         found += [ionice, "-c", "3"]
@@ -153,7 +156,7 @@ def _gently() -> list[str]:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started; a tool's pool outlives it else."""
+    """End a process and all its children; otherwise a tool's pool outlives it."""
     if child.poll() is None:
         for pid in reversed([child.pid, *descendants(child.pid)]):
             with contextlib.suppress(OSError):
@@ -162,7 +165,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _without_raw(root: Path, capture: Capture, tool: Tool) -> str:
-    """Drop the copy of what was raw; returns why there is nothing else, or nothing."""
+    """Remove the raw parts of the copy; returns why nothing else is left, or an empty text."""
     made = next((one for one in captures(walk([root])) if one.has_text or one.databases), None)
     if made is None or not _rows(made):
         return f"it ended without an output: {_last_words(root.parent / _LOG)}"
@@ -180,7 +183,7 @@ def _rows(made: Capture) -> bool:
 
 
 def _last_words(log: Path) -> str:
-    """The last line of a log that speaks of an error, else its last."""
+    """The last line of a log that mentions an error, else its last line."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 65536))

@@ -1,4 +1,4 @@
-"""MindSpore's own ranges under `FRAMEWORK`: what its host side did, operator by operator."""
+"""Reads MindSpore's own ranges under `FRAMEWORK`: the work of its host side, operator by operator."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from hermes.base.units import ns_of_ms, whole
-from hermes.profiles.read.ascend.raw.clock import Clock
-from hermes.profiles.read.ascend.raw.records import Records
+from hermes.base.units import ns_of_ms, whole_number
+from hermes.profiles.read.ascend.raw.decode_records import Records
+from hermes.profiles.read.ascend.raw.record_clock import Clock
 
 _NAME, _FULL_NAME = 13, 14
 FIELDS = frozenset({_NAME, _FULL_NAME})
-"""Numbers of the fields that are read; they go on from those of the fixed part."""
+"""Numbers of the fields that are read; they continue those of the fixed part."""
 _PYTHON = 5
-"""The module `Python` in MindSpore's list of them."""
+"""The number of the module `Python` in MindSpore's list of modules."""
 
 
 _LONGEST_LINE = 64 << 20
 
 
 def cpu_calls(paths: Sequence[Path]) -> pl.DataFrame:
-    """Operators that ran on the host's processor, of `cpu_op_execute_timestamp_*.txt`: a line an operator.
+    """Operators that ran on the host's processor, from `cpu_op_execute_timestamp_*.txt`, one operator per line.
 
-    A line is `name;kind;calls`, a call `start,duration,thread`: nanoseconds since 1970, and milliseconds. What does not
-    read so is left out.
+    A line is `name;kind;calls`, a call `start,duration,thread`: nanoseconds since 1970, and milliseconds. Lines of
+    another form are left out.
     """
     rows: list[tuple[str, int | None, int | None, int | None]] = []
     for path in paths:
@@ -36,7 +36,7 @@ def cpu_calls(paths: Sequence[Path]) -> pl.DataFrame:
                 for call in rest.partition(";")[2].split():
                     start, _, more = call.partition(",")
                     duration, _, thread = more.partition(",")
-                    row = whole(thread), whole(start), _length(duration)
+                    row = whole_number(thread), whole_number(start), _length(duration)
                     if None not in row:
                         rows.append((name, *row))
     named = pl.DataFrame(rows, schema=["name", "tid", "start_ns", "dur_ns"], orient="row", strict=False)
@@ -56,7 +56,7 @@ def _length(text: str) -> int | None:
 
 
 def calls(ranges: Records, clock: Clock) -> pl.DataFrame:
-    """The ranges as calls of the framework; those of Python code are of kind `python`."""
+    """The ranges as calls of the framework; ranges of Python code are of kind `python`."""
     rows = np.array([fixed[:7] for fixed in ranges.fixed], dtype=np.int64).reshape(-1, 7)
     start = clock.at(rows[:, 3])
     names = [fields.get(_FULL_NAME) or fields.get(_NAME) or "unknown" for fields in ranges.fields]

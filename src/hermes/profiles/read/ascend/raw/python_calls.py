@@ -1,4 +1,4 @@
-"""Python calls out of torch_npu's tracer: entries and exits of functions, put together thread by thread."""
+"""Builds Python calls from torch_npu's tracer: entries and exits of functions, joined thread by thread."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections import defaultdict
 import numpy as np
 import polars as pl
 
-from hermes.profiles.read.ascend.raw.clock import Clock
-from hermes.profiles.read.ascend.raw.records import Records
+from hermes.profiles.read.ascend.raw.decode_records import Records
+from hermes.profiles.read.ascend.raw.record_clock import Clock
 
 _CALL, _RETURN, _C_CALL, _C_RETURN = range(4)
 _MODULE = "######"
-"""Between the name of a module's class and its identity."""
+"""The text between the name of a module's class and its identity."""
 
 
 def python_calls(traced: Records, names: Records, clock: Clock) -> pl.DataFrame:
-    """One row a call; a module's is named `nn.Module: Linear_0`. One still open at the end lasts until the last record
-    of its thread."""
+    """One row per call; a module's call is named `nn.Module: Linear_0`.
+
+    A call still open at the end lasts until the last record of its thread.
+    """
     texts = {fixed[0]: fields.get(1, "") for fixed, fields in zip(names.fixed, names.fields, strict=True)}
     threads: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
     for time, thread, process, key, tag in traced.fixed:

@@ -1,6 +1,7 @@
-"""A capture that nothing has exported yet, as far as its own records go: steps, host calls, launches, memory.
+"""Reads a capture that no tool has exported yet, from the framework's records: steps, host calls, launches, memory.
 
-The device's own records (`PROF_*/device_N/data`) have no public layout: what CANN's tools must make of them is said.
+The device's own records (`PROF_*/device_N/data`) have no public layout: a note says what CANN's tools must make of
+them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import numpy as np
 import polars as pl
 
 from hermes.profiles.read import messages
-from hermes.profiles.read.ascend.folder import Capture, rank_number
-from hermes.profiles.read.ascend.info import json_beside, read_info
-from hermes.profiles.read.ascend.raw import mindspore, records
-from hermes.profiles.read.ascend.raw.clock import Clock, clock_of, host_facts
-from hermes.profiles.read.ascend.raw.memory import write_memory
+from hermes.profiles.read.ascend.capture_folders import Capture, rank_number
+from hermes.profiles.read.ascend.profiler_info import json_beside, read_info
+from hermes.profiles.read.ascend.raw import decode_records, mindspore
+from hermes.profiles.read.ascend.raw.allocator_records import write_memory
 from hermes.profiles.read.ascend.raw.python_calls import python_calls
+from hermes.profiles.read.ascend.raw.record_clock import Clock, clock_of, host_facts
 from hermes.profiles.read.assign_rows_to_steps import own_host
-from hermes.profiles.read.nest import nest
-from hermes.profiles.read.sink import Sink
+from hermes.profiles.read.nest_calls import nest
+from hermes.profiles.read.table_sink import Sink
 
 _DAY_NS = 86_400 * 10**9
 _STEP_MARK = r"^ProfilerStep#(\d{1,18})$"
@@ -32,7 +33,7 @@ CALLS = {
     "dur_ns": pl.Int64(), "shapes": pl.String(), "dtypes": pl.String(), "sequence": pl.Int64(),
     "forward_tid": pl.Int64(), "stack": pl.String(),
 }  # fmt: skip
-"""Columns of calls as they come from the records, a stack as its text."""
+"""Columns of calls as they come from the records, with stacks as text."""
 
 
 def write_records(capture: Capture, sink: Sink) -> None:
@@ -50,7 +51,7 @@ def write_records(capture: Capture, sink: Sink) -> None:
     sink.frame("stack", stacks.select("stack_id", frames))
     sink.frame("flow", flow)
     _collections(capture, clock, sink)
-    taken = _of(capture, "torch.memory_usage", records.MEMORY_USAGE, sink, frozenset())
+    taken = _of(capture, "torch.memory_usage", decode_records.MEMORY_USAGE, sink, frozenset())
     write_memory(taken, clock, rows, sink)
     facts = host_facts(capture)
     sink.frame(
@@ -76,17 +77,17 @@ def write_records(capture: Capture, sink: Sink) -> None:
 
 
 def host_calls(capture: Capture, clock: Clock, sink: Sink) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The calls of the framework, Python and the task queue as `CALLS` has them, and the rows of `flow`."""
+    """Two tables: the calls of the framework, Python and the task queue (columns of `CALLS`), and `flow`."""
     if capture.mindspore:
-        ranges = _of(capture, "mindspore.op_range", records.MINDSPORE_RANGE, sink, mindspore.FIELDS)
+        ranges = _of(capture, "mindspore.op_range", decode_records.MINDSPORE_RANGE, sink, mindspore.FIELDS)
         on_host = mindspore.cpu_calls([path for path in capture.records if path.name.startswith(_ON_HOST)])
         both = pl.concat([part.select(list(CALLS)) for part in (mindspore.calls(ranges, clock), on_host)])
         return sound(both, sink), pl.DataFrame(schema=_FLOW)
-    ops = _of(capture, "torch.op_range", records.OP_RANGE, sink, frozenset({_NAME, _SHAPES, _DTYPES, _STACK}))
-    marks = _of(capture, "torch.op_mark", records.OP_MARK, sink, frozenset({1}))
+    ops = _of(capture, "torch.op_range", decode_records.OP_RANGE, sink, frozenset({_NAME, _SHAPES, _DTYPES, _STACK}))
+    marks = _of(capture, "torch.op_mark", decode_records.OP_MARK, sink, frozenset({1}))
     queue, flow = _queue(marks, clock)
-    names = _of(capture, "torch.python_tracer_hash", records.TRACER_HASH, sink, frozenset({1}))
-    traced = _of(capture, "torch.python_tracer_func", records.TRACER_FUNC, sink)
+    names = _of(capture, "torch.python_tracer_hash", decode_records.TRACER_HASH, sink, frozenset({1}))
+    traced = _of(capture, "torch.python_tracer_func", decode_records.TRACER_FUNC, sink)
     parts = [_operators(ops, clock), queue, python_calls(traced, names, clock)]
     calls = pl.concat([part.select(pl.col(name).cast(kind) for name, kind in CALLS.items()) for part in parts])
     return sound(calls, sink), flow
@@ -94,12 +95,12 @@ def host_calls(capture: Capture, clock: Clock, sink: Sink) -> tuple[pl.DataFrame
 
 def _of(
     capture: Capture, prefix: str, fixed: Struct, sink: Sink, wanted: frozenset[int] | None = None
-) -> records.Records:
-    """All records of the files of that name; what is damaged is noted."""
-    found = records.Records()
+) -> decode_records.Records:
+    """All records of the files of that name; damaged records are noted."""
+    found = decode_records.Records()
     for path in (path for path in capture.records if path.name.startswith(prefix)):
         try:
-            one = records.plain(path, fixed) if wanted is None else records.chained(path, fixed, wanted)
+            one = decode_records.plain(path, fixed) if wanted is None else decode_records.chained(path, fixed, wanted)
         except (OSError, ValueError) as broken:
             sink.note("degraded", messages.unreadable(why=str(broken)), where=str(path), lost=messages.LOST_RECORDS)
             continue
@@ -120,7 +121,7 @@ def _broken(path: Path, count: int, sink: Sink) -> None:
     )
 
 
-def _operators(ops: records.Records, clock: Clock) -> pl.DataFrame:
+def _operators(ops: decode_records.Records, clock: Clock) -> pl.DataFrame:
     fixed = _columns(ops, 9)
     name = pl.col("name")
     kind = (
@@ -157,7 +158,7 @@ _FLOW = {
 }  # fmt: skip
 
 
-def _queue(marks: records.Records, clock: Clock) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _queue(marks: decode_records.Records, clock: Clock) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Calls that put a task into the queue and take it out, and the arrows between them."""
     fixed = _columns(marks, 5)
     rows = pl.DataFrame(
@@ -212,14 +213,14 @@ def _steps(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _collections(capture: Capture, clock: Clock, sink: Sink) -> None:
-    fixed = _columns(_of(capture, "torch.gc_record", records.GC_RECORD, sink), 3)
+    fixed = _columns(_of(capture, "torch.gc_record", decode_records.GC_RECORD, sink), 3)
     start = clock.at(fixed[1])
     rows = pl.DataFrame({"tid": fixed[0], "start_ns": start, "dur_ns": clock.at(fixed[2]) - start})
     sink.frame("gc", rows.filter(pl.col("dur_ns") >= 0).sort("start_ns"))
 
 
 def sound(calls: pl.DataFrame, sink: Sink) -> pl.DataFrame:
-    """The calls whose times are possible; no capture lasts a day."""
+    """The calls with possible times; no capture lasts a day."""
     middle = calls["start_ns"].quantile(0.5, interpolation="nearest") or 0
     near = (pl.col("start_ns") - int(middle)).abs() < _DAY_NS
     kept = calls.filter((pl.col("dur_ns") >= 0) & (pl.col("dur_ns") < _DAY_NS) & near & (pl.col("start_ns") > 0))
@@ -228,7 +229,7 @@ def sound(calls: pl.DataFrame, sink: Sink) -> pl.DataFrame:
     return kept
 
 
-def _columns(found: records.Records, count: int) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+def _columns(found: decode_records.Records, count: int) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """The fixed parts by column; numbers that do not fit wrap, as the writer's do."""
     if not found.fixed:
         return [np.zeros(0, dtype=np.int64)] * count
@@ -240,7 +241,7 @@ def _large(column: tuple[int, ...]) -> bool:
     return max(column) > np.iinfo(np.int64).max
 
 
-def _texts(found: records.Records, number: int, absent: str | None = None) -> pl.Series:
+def _texts(found: decode_records.Records, number: int, absent: str | None = None) -> pl.Series:
     return pl.Series([fields.get(number, absent) for fields in found.fields], dtype=pl.String)
 
 

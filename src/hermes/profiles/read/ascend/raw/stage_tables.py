@@ -1,4 +1,4 @@
-"""Operators, collectives and counters of the databases inside `PROF_*`, as tables of the exported layout."""
+"""Converts operators, collectives and counters of the databases inside `PROF_*` to tables of the exported layout."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Protocol
 
 import polars as pl
 
-from hermes.knowledge.ascend import NONE_32
-from hermes.profiles.read.ascend.db.store import Database, Kind
+from hermes.knowledge.ascend_codes import NONE_32
+from hermes.profiles.read.ascend.db.sqlite_database import Database, Kind
 
 _KEY = ("device_id", "stream_id", "task_id", "batch_id", "context_id")
 _OPERATOR: dict[str, Kind] = {
@@ -31,7 +31,7 @@ _COLLECTIVE: dict[str, Kind] = {
 _NOT_COUNTED = frozenset(
     {"task_id", "stream_id", "subtask_id", "batch_id", "task_type", "start_time", "end_time", "ffts_type", "core_type"}
 )
-# What the export makes of a column of counters: the ending that goes, and what its values are multiplied by.
+# How the export converts a column of counters: the ending it removes, the ending it adds, and the factor.
 _SCALES = (("_extra", "", 1), ("(ms)", "", 10**6), ("(GB/s)", "", 1 << 30), ("_time", "_time", 10**3))
 
 
@@ -42,7 +42,7 @@ class Tables(Protocol):
         """Take the rows of a table; texts of the columns `names` become ids."""
 
     def enumerate(self, table: str, *columns: pl.Series) -> list[pl.Series]:
-        """Texts as the numbers of an enumeration of that name."""
+        """Convert texts to the numbers of an enumeration of that name."""
 
 
 def times(database: Database, table: str, *columns: str) -> pl.DataFrame:
@@ -88,7 +88,7 @@ def _operators(tasks: pl.DataFrame, database: Database) -> pl.DataFrame:
 
 
 def counters(into: Tables, tasks: pl.DataFrame, devices: Mapping[int, Mapping[str, Database]]) -> None:
-    """Add TASK_PMU_INFO."""
+    """Add TASK_PMU_INFO: the hardware counters of the tasks."""
     parts = []
     for number, own in devices.items():
         database = own.get("metric_summary")
@@ -127,7 +127,7 @@ def collectives(
     names: Mapping[str, str],
     ahead_ns: int,
 ) -> None:
-    """Add COMMUNICATION_OP and COMMUNICATION_TASK_INFO; `names` are those of groups that are numbers."""
+    """Add COMMUNICATION_OP and COMMUNICATION_TASK_INFO; `names` are the names of groups that are stored as numbers."""
     pairs = [
         _collectives(own["hccl_single_device"], number, names, ahead_ns)
         for number, own in devices.items()
@@ -182,7 +182,7 @@ def _collectives(
         at = times(database, "HCCLOpSingleDevice", "start", "end")
         ops = ops.with_columns((at["start"] + ahead_ns).alias("startNs"), (at["end"] + ahead_ns).alias("endNs"))
     else:
-        # Its tasks on the main plane say when it ran.
+        # The collective's tasks on the main plane tell when it ran.
         main = parts.filter(pl.col("is_master") == 1).group_by("op_name", "group_name", maintain_order=True)
         ran = main.agg(pl.col("startNs").min(), pl.col("endNs").max())
         ops = ops.join(ran, on=["op_name", "group_name"], how="inner", maintain_order="left")

@@ -1,1 +1,0 @@
-"""The blind round: programs written by somebody who had not read the rules, each with its truth."""

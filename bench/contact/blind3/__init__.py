@@ -1,1 +1,0 @@
-"""Third blind round: programs and what is wrong in each."""

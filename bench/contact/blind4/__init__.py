@@ -1,1 +1,0 @@
-"""Fourth blind round: programs and what is wrong in each."""

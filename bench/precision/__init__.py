@@ -1,0 +1,1 @@
+"""Plants faults in training programs, and tests whether `hermes precision` names the first culprit."""

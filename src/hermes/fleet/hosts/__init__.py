@@ -1,0 +1,1 @@
+"""Transports to the hosts of a job: SSH, Slurm, Kubernetes, or a command of your own."""

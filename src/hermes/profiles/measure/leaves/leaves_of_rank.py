@@ -1,0 +1,209 @@
+"""Computes the leaves of one rank: device tasks and idle gaps, by step, operator and line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
+from hermes.base.usable_cores import spare_thread
+from hermes.model.leaf_time import How, LeafTime
+from hermes.profiles.measure.leaves.call_trees import LEAVES, CallTrees
+from hermes.profiles.measure.leaves.idle import Host, idle_parts, within_operations
+from hermes.profiles.measure.leaves.labelled_stretches import Overlay, cut_at, stretches_outside
+from hermes.profiles.measure.leaves.leaf_stretches import AT, HOWS
+from hermes.profiles.measure.leaves.leaf_windows import Windows, windows_of
+from hermes.profiles.measure.leaves.lines_of_leaves import LEAF, SCHEMA, LeafSites, Spans, Waits
+from hermes.profiles.measure.leaves.nesting import NONE, Ints
+from hermes.profiles.measure.leaves.tasks import PARTS, Tasks, tasks_of
+from hermes.profiles.measure.registry import RankTables, per_rank
+
+MOST_PLACES, LEAST = 32, 0.0005
+"""The most rows of one leaf that a rank keeps apart, and the least share of its steps that each must take.
+
+The longest rows are kept. The other rows become one row: no leaf is cut, whatever it is of.
+"""
+MOST_AWAITED = 32
+"""The most ranks that a rank names as awaited; the others become one."""
+LONG_STEP = 1.5
+"""The factor over the typical step from which a step counts as long."""
+_HOST_OP = (
+    "kind", "name", "pid", "tid", "start_ns", "dur_ns", "correlation", "sequence", "forward_tid", "stack_id",
+)  # fmt: skip
+_KERNEL = (
+    "component", "name", "type", "unit", "start_ns", "dur_ns", "stream", "device_id", "correlation", "launch_ns",
+    "step",
+)  # fmt: skip
+_COMM_OP = (
+    "comm_id",
+    "library",
+    "name",
+    "op",
+    "group",
+    "start_ns",
+    "dur_ns",
+    "stream",
+    "correlation",
+    "launch_ns",
+    "step",
+)
+
+
+_TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc", "stack")
+NO_WAITS = pl.DataFrame(schema={"comm_id": pl.Int64, "split": pl.Boolean, "wait_ns": pl.Int64, "last": pl.Int64})
+"""The waits of a rank without other ranks: nothing is known of the others."""
+NOBODY = pl.DataFrame(schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
+"""The times in which other ranks waited for a rank: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankLeaves:
+    """The leaves of a rank by step: the columns of `SCHEMA`, where `step` is an index into `windows`."""
+
+    windows: Windows
+    parts: pl.DataFrame
+
+
+def tree(
+    host_op: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, step: pl.DataFrame,
+    gc: pl.DataFrame, stack: pl.DataFrame, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY,
+) -> RankLeaves:  # fmt: skip
+    """The leaves of a rank, computed from its tables.
+
+    `waits` has a row for each operation: `comm_id`, `split` (whether wait and transfer can be told apart), `wait_ns`
+    (its wait from the start on) and `last` (the awaited rank). `held` has one row for each time that another rank
+    waited for this rank: `start_ns` and `end_ns`, on the clock of this rank.
+    """
+    first, last = _span(host_op, kernel, comm_op, step)
+    launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
+    calls = CallTrees(host_op, gc, stack, first, last, launched, flow.filter(pl.col("kind") == "launch"))
+    tasks = tasks_of(kernel, comm_op, flow, calls)
+    windows = windows_of(step, tasks, calls)
+    sites = LeafSites(calls, Overlay(held["start_ns"].to_numpy(), held["end_ns"].to_numpy()), kernel, comm_op)
+    if not len(windows):
+        return RankLeaves(windows=windows, parts=_NOTHING)
+    if not len(tasks):
+        host = Host(calls, device=False)
+        start, end = windows.start, windows.end
+        parts = host.doing(start, end, np.full(len(start), host.main), np.arange(len(start)))
+        parts, within = within_operations(parts, comm_op["start_ns"].to_numpy(), _ends(comm_op))
+        moved = sites.operations(within, comm_op, Waits.of(comm_op, waits))
+        return RankLeaves(windows=windows, parts=pl.concat([sites.frame(parts, parts.of), moved]))
+    begin, stop = int(windows.start[0]), int(windows.end[-1])
+    busy = union_of_intervals(tasks.start, tasks.end)
+    told = Waits.of(comm_op, waits)
+    gaps = cut_at(*_outside(busy, begin, stop), windows.start[1:])
+    with spare_thread() as other:
+        work = other.submit(_busy, tasks, comm_op, windows, sites, told)
+        parts = idle_parts(gaps.start, gaps.end, tasks, calls, Host(calls, device=True), busy)
+        idle = sites.frame(parts, windows.of(gaps.start)[parts.of])
+    return RankLeaves(windows=windows, parts=pl.concat([work.result(), idle]))
+
+
+def _ends(rows: pl.DataFrame) -> Ints:
+    return (rows["start_ns"] + rows["dur_ns"]).to_numpy()
+
+
+def _outside(busy: Intervals, begin: int, stop: int) -> tuple[Ints, Ints]:
+    free = union_of_intervals(np.array([begin]), np.array([stop])) - busy
+    return free.starts, free.ends
+
+
+def _span(*tables: pl.DataFrame) -> tuple[int, int]:
+    ends = [
+        table.select(pl.col("start_ns").min(), (pl.col("start_ns") + pl.col("dur_ns")).max().alias("end")).row(0)
+        for table in tables
+        if table.height
+    ]
+    return (min(one[0] for one in ends), max(one[1] for one in ends)) if ends else (0, 0)
+
+
+def _busy(tasks: Tasks, comm_op: pl.DataFrame, windows: Windows, sites: LeafSites, waits: Waits) -> pl.DataFrame:
+    """The leaves of the device's work: compute before the rest; of one class the earlier start keeps the time."""
+    hidden, frames = EMPTY, []
+    begin, stop = int(windows.start[0]), int(windows.end[-1])
+    for part in range(len(PARTS)):
+        mine = np.flatnonzero((tasks.part == part) & (tasks.end > begin) & (tasks.start < stop))
+        seen = np.maximum.accumulate(np.append([begin], tasks.end[mine]))[:-1]
+        low = np.maximum(tasks.start[mine], seen)
+        high = np.minimum(tasks.end[mine], stop)
+        keep = high > low
+        low, high, mine = low[keep], high[keep], mine[keep]
+        bare = stretches_outside(low, high, hidden.starts, hidden.ends)
+        pieces = cut_at(bare.start, bare.end, windows.start[1:])
+        task = mine[bare.of[pieces.of]]
+        step = windows.of(pieces.start)
+        waited = np.zeros(len(task), dtype=np.int64)
+        with_wait = np.flatnonzero(tasks.comm[task] != NONE)
+        until = waits.until[tasks.comm[task[with_wait]]]
+        waited[with_wait] = np.clip(until - pieces.start[with_wait], 0, pieces.lengths[with_wait])
+        own = Spans(task=task, start=pieces.start + waited, ns=pieces.lengths - waited, step=step)
+        frames.append(sites.tasks(tasks, own, waits))
+        some = np.flatnonzero(waited)
+        own = Spans(task=task[some], start=pieces.start[some], ns=waited[some], step=step[some])
+        frames.append(sites.waits(tasks, own, comm_op, waits))
+        hidden = hidden | union_of_intervals(low, high)
+    return pl.concat(frames)
+
+
+_NOTHING = pl.DataFrame(schema=SCHEMA)
+
+
+def typical(windows: Windows) -> int:
+    """The index of the step of lower median length; with four or more steps, never the first step."""
+    lengths = windows.lengths
+    first = 1 if len(lengths) >= 4 else 0
+    order = np.argsort(lengths[first:], kind="stable") + first
+    return int(order[(len(order) - 1) // 2])
+
+
+def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY) -> tuple[LeafTime, ...]:
+    """The leaf of each nanosecond of a rank's steps, summed; `waits` and `held` are as for `tree`."""
+    made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, held=held)
+    windows, parts = made.windows, made.parts
+    if not len(windows):
+        return ()
+    middle = typical(windows)
+    long_ = np.flatnonzero(windows.lengths >= LONG_STEP * windows.lengths[middle])
+    sums = parts.group_by(LEAF, maintain_order=True).agg(
+        pl.col("ns").sum().alias("total"),
+        pl.col("ns").filter(pl.col("step") == middle).sum().alias("one"),
+        pl.col("ns").filter(pl.col("step").is_in(long_.tolist())).sum().alias("long"),
+        pl.col("held").sum(),
+    )
+    sums = _fewer_awaited(sums)
+    sums = sums.sort("total", *LEAF, descending=[True] + [False] * len(LEAF))
+    few = (pl.int_range(pl.len()).over("leaf", "awaited") < MOST_PLACES) & (
+        pl.col("total") >= LEAST * int(windows.lengths.sum())
+    )
+    cut = sums.with_columns(
+        pl.when(few).then("how").otherwise(AT[How.OTHERS]).alias("how"),
+        *(pl.when(few).then(name).otherwise(pl.lit("")).alias(name) for name in ("what", "place")),
+    )
+    cut = cut.group_by(LEAF, maintain_order=True).agg(pl.col("total", "one", "long", "held").sum())
+    return tuple(
+        LeafTime(
+            rank=rank.rank, leaf=LEAVES[leaf], how=HOWS[how], what=what, place=place,
+            awaited=None if awaited == NONE else awaited, total_ns=total, step_ns=one, held_ns=held_ns, long_ns=slow,
+        )
+        for leaf, how, what, place, awaited, total, one, slow, held_ns in cut.iter_rows()
+    )  # fmt: skip
+
+
+def _fewer_awaited(sums: pl.DataFrame) -> pl.DataFrame:
+    """The rows with only the longest-awaited ranks named; in a large job a rank waits for hundreds of ranks."""
+    longest = sums.filter(pl.col("awaited") != NONE).group_by("awaited").agg(pl.col("total").sum())
+    if longest.height <= MOST_AWAITED:
+        return sums
+    named = longest.sort("total", "awaited", descending=[True, False]).head(MOST_AWAITED)["awaited"]
+    awaited = pl.when(pl.col("awaited").is_in(named.implode())).then("awaited").otherwise(NONE).alias("awaited")
+    return (
+        sums.with_columns(awaited).group_by(LEAF, maintain_order=True).agg(pl.col("total", "one", "long", "held").sum())
+    )
+
+
+@per_rank(needs={"host_op": _HOST_OP, "kernel": _KERNEL, "comm_op": _COMM_OP})
+def needed(rank: RankTables) -> None:
+    """Declares the columns that `leaves` reads; `leaves` is called once it is known for which ranks a rank waited."""

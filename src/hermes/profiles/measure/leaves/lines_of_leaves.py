@@ -1,0 +1,218 @@
+"""Finds names, lines of code and awaited ranks for the parts of a rank's time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from hermes.knowledge.kernel_names import plain_kernel_name
+from hermes.knowledge.leaf_names import leaf_of_operator
+from hermes.knowledge.user_code import frame_of
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import How
+from hermes.profiles.measure.leaves.call_trees import IN_UPDATE, NUMBER, CallTrees
+from hermes.profiles.measure.leaves.encode_texts import coded
+from hermes.profiles.measure.leaves.labelled_stretches import Overlay
+from hermes.profiles.measure.leaves.leaf_stretches import AT, LeafStretches
+from hermes.profiles.measure.leaves.nesting import NONE, Bools, Ints
+from hermes.profiles.measure.leaves.tasks import PARTS, Tasks
+
+LEAF = ["leaf", "how", "what", "place", "awaited"]
+SCHEMA = {
+    "step": pl.Int64, "leaf": pl.Int64, "how": pl.Int64, "what": pl.String, "place": pl.String,
+    "awaited": pl.Int64, "ns": pl.Int64, "held": pl.Int64,
+}  # fmt: skip
+
+
+def sum_by_place(rows: pl.DataFrame) -> pl.DataFrame:
+    """Sum the rows by step, leaf, operator, place and awaited rank."""
+    return rows.group_by(["step", *LEAF], maintain_order=True).agg(pl.col("ns", "held").sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waits:
+    """The wait of each row of `comm_op`: its end (its start if it did not wait), the awaited rank, if known."""
+
+    until: Ints
+    last: Ints
+    split: Bools
+
+    @classmethod
+    def of(cls, comm_op: pl.DataFrame, waits: pl.DataFrame) -> Waits:
+        """The waits in the order of the table `comm_op`."""
+        rows = comm_op.select("comm_id", "start_ns").join(waits, on="comm_id", how="left", maintain_order="left")
+        until = rows.select(pl.col("start_ns") + pl.col("wait_ns").fill_null(0))["start_ns"]
+        return cls(
+            until=until.to_numpy(), last=rows["last"].cast(pl.Int64).fill_null(NONE).to_numpy(),
+            split=rows["split"].fill_null(value=False).to_numpy(),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """Stretches of tasks: the index of each task, its begin and length in ns, and the index of its step."""
+
+    task: Ints
+    start: Ints
+    ns: Ints
+    step: Ints
+
+
+class LeafSites:
+    """Finds, for parts of a rank's time, the operator's name, the line, and how long other ranks waited meanwhile."""
+
+    def __init__(self, calls: CallTrees, held: Overlay, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> None:
+        self.calls, self._held, self._kernels = calls, held, kernel.height
+        self._about = _about(kernel, comm_op)
+        self._codes = [coded(self._about[name])[1] for name in ("name", "type", "unit")]
+
+    def frame(self, parts: LeafStretches, step: Ints) -> pl.DataFrame:
+        """The time of each leaf by step, operator and line of code, as a frame."""
+        keep = np.flatnonzero(parts.ns > 0)
+        start, ns = parts.start[keep], parts.ns[keep]
+        rows = {
+            "step": step[keep], "leaf": parts.leaf[keep], "how": parts.how[keep],
+            "what": self._name_of(parts.what[keep]), "place": self._place_of(parts.site[keep]), "ns": ns,
+            "held": self._held.on(start, ns),
+        }  # fmt: skip
+        # Look up names for the sums, which are few.
+        sums = pl.DataFrame(rows).group_by("step", "leaf", "how", "what", "place", maintain_order=True)
+        told = sums.agg(pl.col("ns", "held").sum())
+        told = told.with_columns(
+            *(self._said(told[name].to_numpy()).alias(name) for name in ("what", "place")), awaited=pl.lit(NONE)
+        )
+        return sum_by_place(told.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()))
+
+    def waits(self, tasks: Tasks, own: Spans, comm_op: pl.DataFrame, waits: Waits) -> pl.DataFrame:
+        """The time by step and place of stretches in which tasks wait for another rank."""
+        comm = tasks.comm[own.task]
+        return self._of_operations(
+            comm_op, comm, leaf=np.full(len(comm), NUMBER[Leaf.WAIT]), awaited=waits.last[comm],
+            place=self.place(self._issue(tasks, own.task)), step=own.step, start=own.start, ns=own.ns,
+        )  # fmt: skip
+
+    def operations(self, parts: LeafStretches, comm_op: pl.DataFrame, waits: Waits) -> pl.DataFrame:
+        """The sums for stretches in which the CPU only executes an operation: the operation with index `what`."""
+        comm = parts.what
+        waited = np.where(waits.split[comm], np.clip(waits.until[comm] - parts.start, 0, parts.ns), 0)
+        moved = np.where(waits.split[comm], NUMBER[Leaf.TRANSFER], NUMBER[Leaf.COMMUNICATION])
+        place = self.place(parts.site)
+        both = (
+            (np.full(len(parts), NUMBER[Leaf.WAIT]), parts.start, waited, waits.last[comm]),
+            (moved, parts.start + waited, parts.ns - waited, np.full(len(parts), NONE)),
+        )
+        return pl.concat(
+            self._of_operations(
+                comm_op, comm, leaf=leaf, awaited=awaited, place=place, step=parts.of, start=start, ns=ns
+            ).filter(pl.col("ns") > 0)
+            for leaf, start, ns, awaited in both
+        )
+
+    def _of_operations(
+        self, comm_op: pl.DataFrame, comm: Ints, *, leaf: Ints, awaited: Ints, place: pl.Series, step: Ints,
+        start: Ints, ns: Ints,
+    ) -> pl.DataFrame:  # fmt: skip
+        """The sums of stretches of operations; `comm` are the operations' indices in their table."""
+        rows: dict[str, Any] = {
+            "step": step, "leaf": leaf, "how": np.full(len(comm), AT[How.CALL]),
+            "what": comm_op["op"].fill_null("")[comm], "place": place, "awaited": awaited, "ns": ns,
+            "held": self._held.on(start, ns),
+        }  # fmt: skip
+        return sum_by_place(pl.DataFrame(rows, schema=SCHEMA))
+
+    def _issue(self, tasks: Tasks, at: Ints) -> Ints:
+        """The innermost call in which each task was issued."""
+        moment = tasks.issue[at]
+        return np.where(moment != NONE, self.calls.innermost(moment), NONE)
+
+    def tasks(self, tasks: Tasks, own: Spans, waits: Waits) -> pl.DataFrame:
+        """The time by leaf, step and place of all other stretches of tasks."""
+        held = self._held.on(own.start, own.ns)
+        sums = (
+            pl.DataFrame({"task": own.task, "step": own.step, "ns": own.ns, "held": held})
+            .group_by("task", "step", maintain_order=True)
+            .agg(pl.col("ns", "held").sum())
+        )
+        at = sums["task"].to_numpy()
+        issue = self._issue(tasks, at)
+        top = np.where(issue != NONE, self.calls.operator[np.maximum(issue, 0)], NONE) if len(self.calls) else issue
+        row = np.where(tasks.kernel[at] != NONE, tasks.kernel[at], self._kernels + tasks.comm[at])
+        name = self._name_of(top)
+        first, number = _alike(tasks.part[at], *(codes[row] for codes in self._codes), name - NONE)
+        about = self._about[row[first]].select(
+            pl.Series("part", tasks.part[at[first]]), "name", "type", "unit", self._said(name[first]).alias("operator")
+        )
+        told = [(NUMBER[_leaf_of(*one)], one[2] or plain_kernel_name(one[1])) for one in about.iter_rows()]
+        what = pl.Series([what for _, what in told], dtype=pl.String)[number]
+        leaf = np.array([one for one, _ in told], dtype=np.int8)[number]
+        if len(self.calls):
+            leaf = np.where((issue != NONE) & self.calls.updating[np.maximum(issue, 0)], IN_UPDATE[leaf], leaf)
+        untold = (tasks.comm[at] != NONE) & ~(waits.split[tasks.comm[at]] if len(waits.split) else False)
+        rows = {
+            "step": sums["step"], "leaf": np.where(untold, NUMBER[Leaf.COMMUNICATION], leaf),
+            "how": np.full(len(at), AT[How.CALL]), "what": what, "place": self.place(issue),
+            "awaited": np.full(len(at), NONE), "ns": sums["ns"], "held": sums["held"],
+        }  # fmt: skip
+        return sum_by_place(pl.DataFrame(rows, schema=SCHEMA))
+
+    def _names(self, calls: Ints) -> pl.Series:
+        return self._said(self._name_of(calls))
+
+    def _name_of(self, calls: Ints) -> Ints:
+        """The name of each call, as an index into `lines`."""
+        return np.where(calls != NONE, self.calls.name[np.maximum(calls, 0)], NONE) if len(self.calls) else calls
+
+    def _said(self, lines: Ints) -> pl.Series:
+        """The names at indices into `lines`; a Python frame becomes `file:line`."""
+        codes = np.unique(lines)
+        return pl.Series([self._name(code) for code in codes.tolist()], dtype=pl.String)[np.searchsorted(codes, lines)]
+
+    def _name(self, code: int) -> str:
+        name = self.calls.lines[code] if code != NONE else ""
+        frame = frame_of(name)
+        return frame.said if frame else name
+
+    def place(self, calls: Ints) -> pl.Series:
+        """The user's line that each call lies in, else the range, else the outermost operator."""
+        return self._said(self._place_of(calls))
+
+    def _place_of(self, calls: Ints) -> Ints:
+        own = self.calls
+        if not len(own):
+            return calls
+        at = np.maximum(calls, 0)
+        call = np.where(own.range[at] != NONE, own.range[at], own.operator[at])
+        name = np.where(call != NONE, own.name[np.maximum(call, 0)], NONE)
+        line = np.where(own.line[at] != NONE, own.line[at], name)
+        return np.where(calls != NONE, line, NONE)
+
+
+def _about(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
+    """Name, type and unit of kernels, and after them of communication, whose type is the operation."""
+    of_kernel = kernel.select(pl.col("name", "type", "unit").fill_null(""))
+    of_comm = comm_op.select(
+        pl.col("name").fill_null(""), pl.col("op").fill_null("").alias("type"), pl.lit("").alias("unit")
+    )
+    return pl.concat([of_kernel, of_comm])
+
+
+def _alike(*columns: Ints) -> tuple[Ints, Ints]:
+    """Group rows of several columns, none below 0, by value: the first index of each group, and each row's group."""
+    kinds = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, kinds = np.unique(kinds * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
+    _, first, kinds = np.unique(kinds, return_index=True, return_inverse=True)
+    return first, kinds
+
+
+def _leaf_of(part: int, name: str, kind: str, unit: str, operator: str) -> Leaf:
+    if PARTS[part] == "comm":
+        return Leaf.TRANSFER
+    if PARTS[part] == "copy":
+        return Leaf.EXPOSED_COPY
+    if unit == "ai_cpu":
+        return Leaf.AI_CPU
+    return leaf_of_operator(*(word for word in (kind, name, operator) if word))

@@ -1,0 +1,98 @@
+"""Combines the measures of single ranks into the measures of the job, without reading any table of a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import TypeVar
+
+from hermes.model.compute_measures import StepCompute
+from hermes.model.host_measures import RankSettings
+from hermes.model.job import Job, JobMeasures
+from hermes.model.leaf_time import LeafTime, lengths, spent
+from hermes.model.step_measures import ArrivalWait, PeerWait, TaskWait
+from hermes.profiles.measure.communication.fused_kernels import FusedCalls, fused_operators
+from hermes.profiles.measure.communication.last_arrivals import rank_waits
+from hermes.profiles.measure.compute.kernel_sums import RankCompute
+from hermes.profiles.measure.compute.roofline import compute_of
+from hermes.profiles.measure.host.settings import settings
+from hermes.profiles.pipeline.job_exchange import JobExchange
+from hermes.profiles.pipeline.job_leaves import job_leaves, leaves_of_splits
+from hermes.profiles.pipeline.job_outline import JobOutline
+from hermes.profiles.pipeline.rank_exchange import RankExchange
+from hermes.profiles.pipeline.rank_measures import RankMeasures
+
+T = TypeVar("T")
+
+
+def combine(
+    job: JobOutline, measured: list[RankMeasures], exchanged: list[RankExchange], certainty: float
+) -> JobMeasures:
+    """The measures of a job, from ranks in any order; rows of one kind stand in rank order.
+
+    Both lists are empty afterwards: results of thousands of ranks are released as soon as they are combined.
+    """
+    by_kind = _by_kind(measured)
+    measured.clear()
+    compute = compute_of(_taken(by_kind, RankCompute), job.steps.every)
+    collected = frozenset(job.collected)
+    recorded = [
+        replace(row, peer_collected=True) if row.peer in collected else row for row in _taken(by_kind, TaskWait)
+    ]
+    arrivals = list(rank_waits(job.every, job.held_up, collected))
+    leaves = _leaves(job, exchanged)
+    talk = JobExchange(job, exchanged)
+    exchanged.clear()
+    rows = [
+        *compute,
+        *recorded,
+        *arrivals,
+        *leaves,
+        *job.clocks,
+        *settings([*_taken(by_kind, RankSettings)]),
+        *fused_operators([*_taken(by_kind, FusedCalls)], job.members),
+        *talk.communication(),
+        *talk.structure([row for row in compute if isinstance(row, StepCompute)]),
+    ]
+    # The communication rows that ranks sent are no longer needed, and waits take much memory.
+    del talk
+    about = Job(
+        steps=job.steps,
+        inputs={one.rank: one.path for one in job.inputs},
+        vendors=job.vendors,
+        certainty=certainty,
+        spent=spent(leaves, job.steps.counts),
+        lengths=lengths(leaves, job.steps.counts),
+    )
+    return JobMeasures(about, chain(*by_kind.values(), rows), {PeerWait: _waits_that_count(recorded, arrivals)})
+
+
+def _by_kind(measured: Sequence[RankMeasures]) -> dict[type, list[object]]:
+    found: dict[type, list[object]] = {}
+    for one in sorted(measured, key=lambda one: one.rank):
+        for row in one.rows:
+            found.setdefault(type(row), []).append(row)
+    return found
+
+
+def _taken(by_kind: dict[type, list[object]], kind: type[T]) -> Iterator[T]:
+    """The rows of one kind, removed from `by_kind`: memory is released once the last row is taken."""
+    yield from by_kind.pop(kind, ())  # type: ignore[misc]
+
+
+def _leaves(job: JobOutline, exchanged: Sequence[RankExchange]) -> list[LeafTime]:
+    times = list(job_leaves([one.leaves for one in sorted(exchanged, key=lambda one: one.rank)]))
+    known = {row.rank for row in times}
+    return times + list(leaves_of_splits(split for split in job.steps.every if split.rank not in known))
+
+
+def _waits_that_count(recorded: Sequence[TaskWait], arrivals: Sequence[ArrivalWait]) -> Iterator[PeerWait]:
+    """The waits that count: starts of collectives tell which collected rank arrived last; waits for a peer do not.
+
+    A wait that names its peer also runs while the peer is busy with another link. Such a wait counts only for peers
+    whose start was not recorded.
+    """
+    named = {wait.rank for wait in recorded}
+    yield from (wait for wait in recorded if not wait.peer_collected)
+    yield from (wait for wait in arrivals if wait.peer_collected or wait.rank not in named)

@@ -1,0 +1,35 @@
+"""Messages about profiles that Hermes does not read: what they are, and what to record in their place."""
+
+from __future__ import annotations
+
+from hermes.base.message import sentence
+
+NSYS = sentence("foreign.nsys")
+NSYS_DO = sentence("foreign.nsys_do")
+NSYS_EXPORT = sentence("foreign.nsys_export")
+NSYS_EXPORT_DO = sentence("foreign.nsys_export_do")
+NCU = sentence("foreign.ncu")
+NCU_DO = sentence("foreign.ncu_do")
+OPERATOR_RUN = sentence("foreign.operator_run")
+OPERATOR_RUN_DO = sentence("foreign.operator_run_do")
+JAX = sentence("foreign.jax")
+JAX_DO = sentence("foreign.jax_do")
+ROCPD = sentence("foreign.rocpd")
+ROCPD_DO = sentence("foreign.rocpd_do")
+ROCPROF = sentence("foreign.rocprof")
+ROCPROF_DO = sentence("foreign.rocprof_do")
+PERFETTO = sentence("foreign.perfetto")
+PERFETTO_DO = sentence("foreign.perfetto_do")
+MINDSPORE = sentence("foreign.mindspore")
+MINDSPORE_DO = sentence("foreign.mindspore_do")
+OLD_EXPORT = sentence("foreign.old_export")
+OLD_EXPORT_DO = sentence("foreign.old_export_do")
+VIZTRACER = sentence("foreign.viztracer")
+SPEEDSCOPE = sentence("foreign.speedscope")
+PYTHON_ALONE_DO = sentence("foreign.python_alone_do")
+EXECUTION = sentence("foreign.execution")
+EXECUTION_DO = sentence("foreign.execution_do")
+PICKLE = sentence("foreign.pickle")
+PICKLE_DO = sentence("foreign.pickle_do")
+BROWSER = sentence("foreign.browser")
+RECORD_JOB_DO = sentence("foreign.record_job_do")

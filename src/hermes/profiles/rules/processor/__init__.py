@@ -1,0 +1,1 @@
+"""Rules about jobs that compute on the processor alone."""

@@ -1,0 +1,272 @@
+"""No change is shown that means nothing to a job: another vendor's word, a framework not in use, training advice."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.each import each
+
+from hermes.base.message import Message, Text
+from hermes.base.say import say
+from hermes.knowledge import cases, vendor_cures
+from hermes.knowledge.advice_conditions import JobKind, fits, fitted_action, fitted_case, fitted_prose, fitted_snippet
+from hermes.knowledge.cases import Case
+from hermes.knowledge.vendor_traits import traits
+from hermes.model.finding import Action
+from hermes.profiles.rules import ALL, MODULES, modules_of
+
+ROOT = Path(__file__).resolve().parents[2] / "src/hermes"
+CHIPS = ("ascend", "cuda", "rocm", "cpu", "mtia", "xpu", "gaudi", "")
+# Not taken from what is tested: what somebody who knows one chip alone would stumble over.
+ONLY_OF: Mapping[str, str] = {
+    "cuda": r"torch\.cuda\.|\bcudnn\b|\bNCCL_|nvidia-smi|\bCUDA_LAUNCH|allow_tf32|PYTORCH_CUDA",
+    "rocm": r"\bRCCL_|\bHIP_[A-Z]|rocm-smi|\bROCR_|MIOPEN_|PYTORCH_HIP",
+    "ascend": r"torch_npu|torch\.npu\.|\bHCCL_|TORCH_HCCL|\bASCEND_|npu-smi|\baclnn|TASK_QUEUE_ENABLE|PYTORCH_NPU|CANN",
+}
+OF_TRAINING = r"micro-?batch|accumulat|backward\(|GradScaler|optimizer|DistributedDataParallel|no_sync"
+OF_LIBRARIES = r"DistributedDataParallel|Megatron|MindSpeed|DeepSpeed|FSDP|Lightning|--use-distributed"
+EVERY = ("ddp", "fsdp", "deepspeed", "megatron", "mindspeed", "lightning", "accelerate", "trainer", "transformers",
+         "torchrec")  # fmt: skip
+
+
+def job(chip: str, *libraries: str, trains: bool | None = True) -> JobKind:
+    chips = (chip,) if chip else ()
+    return JobKind(chips=chips, frameworks=("pytorch",), libraries=libraries, trains=trains)
+
+
+def foreign(text: str, chip: str) -> list[str]:
+    """Words of other chips; PyTorch for ROCm and RCCL take those of CUDA, but for tools and the driver's variables."""
+    own = {chip, "cuda"} if chip == "rocm" else {chip}
+    return [found.group() for name, words in ONLY_OF.items() if name not in own and (found := re.search(words, text))]
+
+
+# Every action that any rule can hand out, and every case ----------------------------------------------------------
+
+
+_KINDS: Mapping[str, object] = {"Rank": 7, "Ranks": (7,), "Count": 7, "Share": 7.0}
+"""Arguments of messages that are no text."""
+
+
+def _text(node: ast.expr, module: ModuleType) -> Text:
+    """What an expression says: a sentence, or the message that it makes or names."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(say(_text(one, module)) for one in node.values)
+    if isinstance(node, ast.BinOp):
+        return say(_text(node.left, module)) + say(_text(node.right, module))
+    if isinstance(node, ast.IfExp):
+        return f"{say(_text(node.body, module))}; {say(_text(node.orelse, module))}"
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "sentence":
+        return Message(say(_text(node.args[0], module)))
+    named = _named(node.func if isinstance(node, ast.Call) else node, module)
+    if isinstance(node, ast.Call) and hasattr(named, "__wrapped__"):
+        hints = {name: hint for name, hint in named.__wrapped__.__annotations__.items() if name != "return"}
+        named = named(**{name: _KINDS.get(hint, "7") for name, hint in hints.items()})
+    return named if isinstance(named, (str, Message)) and named else "7"
+
+
+def _named(node: ast.expr, module: ModuleType) -> Any:
+    """What a name stands for, also one of a module of messages."""
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        return getattr(getattr(module, node.value.id, None), node.attr, None)
+    return getattr(module, node.id, None) if isinstance(node, ast.Name) else None
+
+
+def actions() -> Iterator[tuple[str, Action]]:
+    """Every `Action(…)` in the code of rules and cures, with a number in the place of what is computed."""
+    for path in sorted([*(ROOT / "profiles/rules").rglob("*.py"), ROOT / "knowledge/vendor_cures.py"]):
+        name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+        module = import_module(name.removesuffix(".__init__"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Action":
+                said = {one.arg: one.value for one in node.keywords if one.arg}
+                if not {"fit", "cases"} & {*said}:
+                    texts = {name: _text(one, module) for name, one in said.items()}
+                    yield f"{path.stem}-{node.lineno}", Action(**texts)
+
+
+ACTIONS = tuple(actions())
+
+
+def shown(one: Action | Case) -> str:
+    if isinstance(one, Action):
+        return "\n".join(map(say, (one.title, one.do, one.verify, one.risk)))
+    return "\n".join((one.cure, one.after, one.before, one.confirm, one.risk))
+
+
+def test_all_rules_were_read() -> None:
+    assert len(ACTIONS) > 60
+
+
+@each(ACTIONS, lambda one: one[0])
+def test_an_action_names_nothing_that_another_chip_or_library_or_training_alone_knows(one: tuple[str, Action]) -> None:
+    for chip, trains in product(CHIPS, (True, False)):
+        said = fitted_action(one[1], job(chip, trains=trains))
+        text = "" if said is None else shown(said)
+        assert foreign(text, chip) == []
+        assert re.findall(OF_LIBRARIES, text) == []
+        assert trains or re.findall(OF_TRAINING, text, re.IGNORECASE) == []
+
+
+def _said(value: object) -> Iterator[Action]:
+    """The actions in a value of a module that are messages."""
+    if isinstance(value, Action) and isinstance(value.do, Message):
+        yield value
+    elif isinstance(value, (tuple, Mapping)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _said(one)
+
+
+SAID = {
+    f"{rule.code}-{one.do!s}": one
+    for rule in ALL
+    for module in modules_of(next(one for one in MODULES if one.__doc__ == rule.page))
+    for value in vars(module).values()
+    for one in _said(value)
+}
+
+
+def test_actions_of_messages_were_found() -> None:
+    assert len(SAID) > 10
+
+
+@each(SAID.items(), lambda one: one[0])
+def test_a_message_fits_the_jobs_that_its_action_is_for(one: tuple[str, Action]) -> None:
+    action = one[1]
+    for chip, trains in product(CHIPS, (True, False)):
+        kind = job(chip, *action.fit.libraries, trains=trains)
+        # An action of a library may name it and what it does; all else must hold for any job that it fits.
+        text = " ".join(map(say, (action.title, action.do, action.verify, action.risk)))
+        if kind.needs_met(action.fit):
+            assert foreign(text, chip) == []
+            assert action.fit.libraries or re.findall(OF_LIBRARIES, text) == []
+            assert trains or re.findall(OF_TRAINING, text, re.IGNORECASE) == []
+
+
+@each(cases.cases(), lambda one: str(one.id))
+def test_a_case_names_nothing_that_another_chip_or_library_or_training_alone_knows(one: Case) -> None:
+    for chip, trains in product(CHIPS, (True, False)):
+        said = fitted_case(one, job(chip, trains=trains))
+        text = "" if said is None else shown(said)
+        assert foreign(text, chip) == []
+        assert re.findall(OF_LIBRARIES, text) == []
+        assert trains or re.findall(OF_TRAINING, text, re.IGNORECASE) == []
+
+
+@each(cases.cases(), lambda one: str(one.id))
+def test_each_chip_of_a_case_has_a_change_that_fits(one: Case) -> None:
+    every = {chip: fitted_case(one, JobKind(chips=(chip,), libraries=EVERY, trains=True)) for chip in one.chips}
+    assert [chip for chip, said in every.items() if said is None or not said.cure] == []
+
+
+# What is left of a text -------------------------------------------------------------------------------------------
+
+
+def test_a_clause_of_another_chip_goes_and_the_rest_stays_a_sentence() -> None:
+    text = "Look at npu-smi info; look at nvidia-smi -q; swap the two devices."
+    assert fitted_prose(text, job("cuda")) == "Look at nvidia-smi -q; swap the two devices."
+    assert fitted_prose(text, job("")) == "Swap the two devices."
+
+
+def test_a_setting_keeps_the_variables_that_mean_something() -> None:
+    text = "unset HCCL_ALGO NCCL_ALGO NCCL_PROTO"
+    assert fitted_snippet(text, job("ascend")) == "unset HCCL_ALGO"
+    assert fitted_snippet(text, job("rocm")) == "unset NCCL_ALGO NCCL_PROTO"
+    assert fitted_snippet(text, job("cpu")) == ""
+
+
+def test_a_comment_about_another_chip_goes_and_its_code_stays() -> None:
+    text = "flat.to(device)  # on Ascend torch_npu copies it"
+    assert fitted_snippet(text, job("cuda")) == "flat.to(device)"
+
+
+def test_code_that_would_lose_a_part_is_not_shown() -> None:
+    text = "with torch.npu.stream(side):\n    batch.to(device)"
+    assert fitted_snippet(text, job("cuda")) == ""
+    assert fitted_snippet(text, job("ascend")) == text
+
+
+@pytest.mark.parametrize(("library", "left"), [("ddp", "DistributedDataParallel(bucket_cap_mb=100)."), ("", "")])
+def test_a_change_of_a_library_needs_its_name_in_the_capture(library: str, left: str) -> None:
+    text = "DistributedDataParallel(bucket_cap_mb=100); --overlap-grad-reduce in Megatron."
+    assert fitted_prose(text, job("cuda", *filter(None, [library]))) == left
+
+
+@pytest.mark.parametrize(
+    ("transports", "left"),
+    [
+        (("nccl",), "export NCCL_MAX_CTAS=8"),
+        (("deepep",), "deep_ep.Buffer.set_num_sms(16)"),
+        ((), "export NCCL_MAX_CTAS=8"),
+        (("custom",), ""),
+    ],
+)
+def test_a_setting_of_what_moves_the_data_needs_it_to_move_some(transports: tuple[str, ...], left: str) -> None:
+    kind = JobKind(chips=("cuda",), frameworks=("pytorch",), transports=transports, trains=True)
+    assert fitted_snippet("export NCCL_MAX_CTAS=8\ndeep_ep.Buffer.set_num_sms(16)", kind) == left
+
+
+WORK = re.compile(r"micro-batch (\d+), accumulation (\d+)")
+
+
+def test_a_change_of_micro_batch_and_accumulation_keeps_the_samples_of_a_step() -> None:
+    told = [(WORK.search(one.before), WORK.search(one.after)) for one in cases.cases() if WORK.search(one.after)]
+    counts = [[int(side[1]) * int(side[2]) for side in pair if side] for pair in told]
+    assert counts
+    assert all(len(pair) == 2 and pair[0] == pair[1] for pair in counts)
+
+
+@pytest.mark.parametrize(
+    ("types", "left"),
+    [
+        (("bf16", "fp16", "tf32"), "Train in bfloat16; allow_tf32; else float16."),
+        (("fp16", "fp32"), "Else float16."),
+        ((), "Train in bfloat16; allow_tf32; else float16."),
+    ],
+)
+def test_a_type_of_numbers_needs_matrix_units_that_have_it(types: tuple[str, ...], left: str) -> None:
+    kind = JobKind(chips=("cuda",), frameworks=("pytorch",), types=types, trains=True)
+    assert fitted_prose("Train in bfloat16; allow_tf32; else float16.", kind) == left
+
+
+def test_an_engine_is_told_its_own_setting_and_not_to_capture_by_hand() -> None:
+    said = fitted_action(vendor_cures.launch_as_graph(traits("nvidia")), job("cuda", "vllm", trains=False))
+    assert said is not None
+    assert said.do == "vLLM: no --enforce-eager."
+
+
+def test_training_is_advised_unless_the_capture_is_known_to_have_none() -> None:
+    text = "Raise the micro-batch."
+    assert [fits(text, job("cuda", trains=one)) for one in (True, None, False)] == [True, True, False]
+
+
+@pytest.mark.parametrize("vendor", ["ascend", "nvidia", "amd", "cpu"])
+def test_the_chips_of_cases_are_those_of_vendors(vendor: str) -> None:
+    assert traits(vendor).chip in cases.CHIPS
+
+
+def test_mindspore_is_told_nothing_of_torch_npu() -> None:
+    mindspore = JobKind(chips=("ascend",), frameworks=("mindspore",), trains=True)
+    queue = Action(title="Use the task queue", do="export TASK_QUEUE_ENABLE=2", verify="v", risk="none", source="s")
+    assert fitted_action(queue, mindspore) is None
+    assert fitted_action(queue, job("ascend")) is not None
+    assert not fits("torch_npu.optim.NpuFusedAdamW(model.parameters())", mindspore)
+
+
+def test_a_compiled_model_is_not_told_to_compile() -> None:
+    compiled = job("cuda", "torch.compile")
+    assert fitted_prose("Compile the layer; write results where they are needed.", compiled) == (
+        "Write results where they are needed."
+    )
+    assert not fits("model = torch.compile(model)", compiled)
+    assert fits("model = torch.compile(model, mode='max-autotune')", compiled)
+    assert fits("model = torch.compile(model)", job("cuda"))
