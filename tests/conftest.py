@@ -14,7 +14,6 @@ from hypothesis import settings
 from tests.shared_jobs import Jobs
 from tests.skips import Skips, profiles
 
-from hermes.base.message import Message
 from hermes.model.host_measures import (
     AllocatorCalls,
     CoreLoad,
@@ -54,14 +53,6 @@ waiting."""
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option `--whole`, for the gate."""
     parser.addoption("--whole", action="store_true", help="fail if a test is skipped that needs no real profiles")
-
-
-def _refuse_format(message: Message, spec: str) -> str:
-    """Fail a test whose code puts a message into an f-string: this would show its identifier to the user."""
-    raise TypeError(f"{message!s} is a message: give it to say(), or as an argument of another message {spec}")
-
-
-Message.__format__ = _refuse_format  # type: ignore[assignment, method-assign]
 
 
 def pytest_configure(config: pytest.Config) -> None:

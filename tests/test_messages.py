@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
+import io
+import pickle
 import re
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermes.base import say as saying
+from hermes.base.defect_reports import WorkerFailedError
+from hermes.base.errors import HermesError, InputError
+from hermes.base.failure_message import CutShortError, MessageError, reason
 from hermes.base.message import (
     KINDS,
     Argument,
@@ -212,13 +219,78 @@ def test_names_are_told_apart_from_words_and_made_harmless() -> None:
     assert [one.text for one in said if one.foreign] == ["a�[31m b{wait}"]
 
 
-def test_str_is_no_sentence() -> None:
-    assert str(waits(ranks=(1, 0), wait=7)) == "test.waits(ranks=(0, 1), wait=7, where=None, why=None)"
+@pytest.mark.parametrize(
+    "shown",
+    [str, format, "{}".format, "{!s}".format, "%s".__mod__, lambda one: print(one, file=io.StringIO())],
+    ids=["str", "format", "f-string", "f-string with !s", "%s", "print"],
+)
+def test_a_message_that_is_formatted_raises_and_is_never_shown_by_its_identifier(
+    shown: Callable[[Message], object],
+) -> None:
+    with pytest.raises(TypeError, match=r"'test\.rows'.* is a message: give it to say\(\)"):
+        shown(rows(n=2))
 
 
-def test_a_message_that_is_formatted_raises_and_is_never_shown_by_its_identifier() -> None:
-    with pytest.raises(TypeError, match=r"test\.rows\(n=2\) is a message: give it to say\(\)"):
-        f"{rows(n=2)}"
+def test_developers_see_the_identifier_and_the_arguments() -> None:
+    told = repr(waits(ranks=(1, 0), wait=7, why=rows(n=2)))
+    assert all(part in told for part in ("'test.waits'", "value=(0, 1)", "value=7", "'test.rows'"))
+
+
+@pytest.mark.usefixtures("sentences")
+@pytest.mark.parametrize("kind", [HermesError, InputError, MessageError, CutShortError])
+def test_an_exception_with_a_message_is_shown_as_its_sentence(kind: type[HermesError]) -> None:
+    failed = pickle.loads(pickle.dumps(kind(rows(n=2))))
+    assert (str(failed), say(reason(failed))) == ("2 rows {as they are}",) * 2
+    assert traceback.format_exception_only(failed)[-1].endswith(": 2 rows {as they are}\n")
+
+
+@pytest.mark.usefixtures("sentences")
+def test_all_parts_of_an_error_may_be_messages() -> None:
+    failed = HermesError(rows(n=2), where="here", lost=rows(n=3), hint=rows(n=4))
+    assert f"{failed}".replace(" {as they are}", "") == "here: 2 rows; lost: 3 rows; what to do: 4 rows"
+
+
+def test_messages_are_raised_in_exceptions_that_say_them() -> None:
+    """`str` of another exception would raise, where a handler only means to show what went wrong."""
+    raised = [
+        (path, node.lineno, _value(path, node.exc.func))
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and any(_messages(path, node.exc))
+    ]
+    assert len(raised) > 100
+    says = (HermesError, MessageError, WorkerFailedError)
+    wrong = [(path, line) for path, line, kind in raised if isinstance(kind, type) and not issubclass(kind, says)]
+    assert wrong == []
+
+
+def _messages(path: Path, call: ast.Call) -> Iterator[bool]:
+    """For each argument of a call in a file: whether it is a message."""
+    for part in (*call.args, *(one.value for one in call.keywords)):
+        value = _value(path, part.func if isinstance(part, ast.Call) else part)
+        yield isinstance(value, Message) or _declared(value)
+
+
+def _declared(value: object) -> bool:
+    """Whether a value is the declaration of a message with arguments."""
+    name = getattr(getattr(value, "__wrapped__", None), "__name__", "")
+    return bool(name) and getattr(value, "__module__", "") in _modules()
+
+
+@cache
+def _modules() -> frozenset[str]:
+    known()
+    return frozenset(about.module for about in declared().values())
+
+
+def _value(path: Path, node: ast.expr) -> object:
+    """The value of a name in a file, such as `messages.NO_FILE`; None for any other expression and local names."""
+    if isinstance(node, ast.Attribute):
+        return getattr(_value(path, node.value), node.attr, None)
+    if not isinstance(node, ast.Name):
+        return None
+    module = importlib.import_module(".".join(path.relative_to(SOURCE.parent).with_suffix("").parts))
+    return getattr(module, node.id, None) or getattr(builtins, node.id, None)
 
 
 def test_what_is_not_in_a_catalogue_is_said_by_its_identifier() -> None:

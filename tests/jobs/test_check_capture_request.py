@@ -16,7 +16,7 @@ from hermes.jobs.check_capture_request import check_capture_request
 def test_metrics_that_are_none_are_refused_with_those_that_are(live_job: LiveJob) -> None:
     with pytest.raises(InputError, match="no metrics 'Foo'") as refused:
         check_capture_request(live_job.job, {"aic_metrics": "Foo"})
-    assert "PipeUtilization" in str(refused.value.hint)
+    assert "PipeUtilization" in say(refused.value.hint)
 
 
 def test_options_of_npus_are_refused_for_a_job_without_one(live_job: LiveJob) -> None:

@@ -127,7 +127,7 @@ def _said(value: object) -> Iterator[Action]:
 
 
 SAID = {
-    f"{rule.code}-{one.do!s}": one
+    f"{rule.code}-{one.do!r}": one
     for rule in ALL
     for module in modules_of(next(one for one in MODULES if one.__doc__ == rule.page))
     for value in vars(module).values()

@@ -13,6 +13,7 @@ from rich.console import Console
 from tests.report.documents import document
 from tests.report.test_spreadsheet import sheets
 
+from hermes.base.say import say
 from hermes.model.document import CodeText, Document
 from hermes.report.document_html import document_html
 from hermes.report.document_json import document_json, document_values
@@ -77,7 +78,7 @@ def test_a_code_is_never_shortened_and_no_finding_says_the_answer_again() -> Non
     first = replace(first, code=code)
     assert code in text(replace(made, findings=(first, *others)), width=60)
     said = text(replace(made, answer=first.message, findings=(first, *others)))
-    assert (said.count(str(first.message)), said.count(code)) == (1, 1)
+    assert (said.count(say(first.message)), said.count(code)) == (1, 1)
     assert f"1. {code}" in said
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.skips import bound_by_modes
 
 from hermes.base.errors import InputChangedError, InputError
+from hermes.base.say import say
 from hermes.store import input_files as hashing
 from hermes.store import messages
 from hermes.store.input_files import Digests, Fingerprint, refuse_changed, refuse_hollow, regular_files, walk
@@ -178,7 +179,7 @@ def test_a_file_of_holes_is_refused_and_a_large_one_is_not(tmp_path: Path, monke
     for path in (hollow, ended):
         with pytest.raises(InputError, match="at most 250 times the size") as refused:
             refuse_hollow(path)
-        variable, _, value = str(refused.value.hint).rpartition(" ")[2].partition("=")
+        variable, _, value = say(refused.value.hint).rpartition(" ")[2].partition("=")
         with monkeypatch.context() as raised:
             raised.setenv(variable, value)
             refuse_hollow(path)

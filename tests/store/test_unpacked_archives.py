@@ -141,7 +141,7 @@ def test_the_hint_lets_an_archive_through_whose_size_bounds_its_entries(
     path = tar(tmp_path / "job.tar.gz", *((f"{number}.json", b"") for number in range(300)), mode="w:gz")
     with pytest.raises(InputError, match="too many files and folders for its size") as refused:
         unpack(path, store)
-    variable, _, value = str(refused.value.hint).rpartition(" ")[2].partition("=")
+    variable, _, value = say(refused.value.hint).rpartition(" ")[2].partition("=")
     monkeypatch.setenv(variable, value)
     assert len(inside(unpack(path, store).root)) == 300
 

@@ -66,8 +66,12 @@ class Message:
         raise KeyError(name)
 
     def __str__(self) -> str:
-        """The identifier and the values of the message, not its sentence: code must not search in sentences."""
-        return f"{self.identifier}({', '.join(f'{one.name}={one.value!s}' for one in self.arguments)})"
+        """Raises `TypeError`: only `say` makes the sentence that a user reads. `repr` shows a message to developers."""
+        raise TypeError(f"{self!r} is a message: give it to say(), or as an argument of another message")
+
+    def __format__(self, spec: str) -> str:
+        """Raises `TypeError`, as `str` does."""
+        return str(self)
 
 
 Text = Message | str

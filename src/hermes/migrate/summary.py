@@ -88,7 +88,7 @@ def _obstacles(places: Iterable[tuple[str, SourcePlace]]) -> list[Group]:
     for path, one in places:
         by_thing.setdefault((one.rule, one.what), []).append((path, one))
     found = [Group(place=group[0][1], where=group) for group in by_thing.values()]
-    return sorted(found, key=lambda one: (-_HOURS[one.place.effort][1], -len(one.where), str(one.place.what)))
+    return sorted(found, key=lambda one: (-_HOURS[one.place.effort][1], -len(one.where), repr(one.place.what)))
 
 
 def _hours(obstacles: Sequence[Group]) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from hermes.base.errors import Diagnostic, InputError
-from hermes.base.failure_message import reason
+from hermes.base.failure_message import CutShortError, MessageError, reason
 from hermes.base.limits import ARCHIVE_ENTRIES, ARCHIVE_RATIO, most_entries, most_unpacked
 from hermes.base.message import Message
 from hermes.store import messages
@@ -276,6 +276,10 @@ class _TooMuchError(Exception):
     """Raised when an archive unpacks to more bytes than allowed."""
 
 
+class _RefusedTarError(MessageError, tarfile.ReadError):
+    """An archive has a form that Hermes does not unpack."""
+
+
 class _Member(tarfile.TarInfo):
     """A tar header with bounded extensions, because the library reads extensions into memory.
 
@@ -288,11 +292,11 @@ class _Member(tarfile.TarInfo):
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10
 
     def _proc_sparse(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        raise tarfile.ReadError(messages.OLD_SPARSE)
+        raise _RefusedTarError(messages.OLD_SPARSE)
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         if self.type in _EXTENSIONS and self.size > _LONGEST_HEADER:
-            raise tarfile.ReadError(messages.LONG_HEADER)
+            raise _RefusedTarError(messages.LONG_HEADER)
         made: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         return made
 
@@ -357,7 +361,7 @@ def _gunzipped(raw: IO[bytes]) -> Iterator[bytes]:
                 return
         else:
             packed = engine.unconsumed_tail or raw.read(_BLOCK)
-    raise EOFError(messages.NO_END_MARK)
+    raise CutShortError(messages.NO_END_MARK)
 
 
 def _listed(names: Sequence[str]) -> str:

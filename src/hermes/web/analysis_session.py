@@ -302,8 +302,7 @@ def _key(loaded: Loaded) -> str:
     """A key of the tables' content, the names shown with them, and the code."""
     said = [__version__, _code(), *map(str, loaded.paths)]
     said += [f"{rank.rank} {rank.folder.name} {rank.root}" for rank in loaded.ranks]
-    said += [f"{note.level} {note.message!s} {note.where} {note.lost!s} {note.hint!s}" for note in loaded.notes]
-    said += map(repr, loaded.files)
+    said += map(repr, (*loaded.notes, *loaded.files))
     return hashlib.sha256("\0".join(said).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -295,7 +295,7 @@ def test_a_graph_is_advised_by_what_captures_one_and_no_setting_is(
 ) -> None:
     def cures(vendor: str) -> str:
         made = measures([split()], free({"operators": 300}), dispatch(), vendors={0: vendor})  # fmt: skip
-        return " ".join(str(one.do) for one in found(cpu004.slow_dispatch, made).actions)
+        return " ".join(say(one.do) for one in found(cpu004.slow_dispatch, made).actions)
 
     assert "torch.npu.make_graphed_callables" in cures("ascend")
     assert "torch.cuda.make_graphed_callables" in cures("nvidia")
@@ -471,7 +471,7 @@ def test_memory_in_pieces_is_why_more_is_asked_for(measures: Make, split: Make, 
     finding = found(mem002.allocation_in_step, of(0.4))
     assert (finding.fault, finding.cost_ns, finding.blames[-1]) == ("fragmentation", 100, "PTA")
     assert finding.explains == {Leaf.ALLOCATOR}
-    assert "expandable" in str(finding.actions[0].do)
+    assert "expandable" in say(finding.actions[0].do)
     assert found(mem002.allocation_in_step, of(0.2)).fault == "allocator_calls"
     assert found(mem002.allocation_in_step, of(0.1, 0.4)).fault == "allocator_calls"
     assert silent(mem002.allocation_in_step, of(0.4, asking=()))

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hermes.base.errors import InputError
+from hermes.base.message import Text
 from hermes.fleet.hosts.transport import Answer, Transport, each_job
 from hermes.fleet.job.parse_host_answers import GarbledError, document_of, silence_of
 from hermes.fleet.job.status import SilentHost
@@ -39,7 +40,7 @@ class MergedReport:
     """The report of all ranks; None if `why` gives a reason. `silent` are hosts that did not answer."""
 
     report: Report | None = None
-    why: str = ""
+    why: Text = ""
     silent: list[SilentHost] = field(default_factory=list)
 
 
@@ -64,7 +65,7 @@ async def one_report(transport: Transport, hermes: Sequence[str], folders: Mappi
     try:
         made.report = await asyncio.to_thread(analyze, loaded, engine=engine)
     except InputError as none_left:
-        made.why = str(none_left.what)
+        made.why = none_left.what
     except Exception as false_numbers:  # noqa: BLE001 - well-formed numbers of a host may still make no sense
         made.why = type(false_numbers).__name__
     return made

@@ -182,7 +182,7 @@ def found_in_all(*, captured: Message, verdict: Text) -> None:
 
 
 @message("fleet.not_one_report")
-def not_one_report(*, why: Name) -> None:
+def not_one_report(*, why: Text) -> None:
     """A note: there is no report of all ranks."""
 
 

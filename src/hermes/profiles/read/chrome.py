@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, Literal
 import duckdb
 
 from hermes.base.errors import TraceFormatError
-from hermes.base.failure_message import reason
+from hermes.base.failure_message import CutShortError, reason
 from hermes.base.units import whole_number
 from hermes.profiles.read import messages
 from hermes.profiles.read import refusal_messages as refusals
@@ -223,7 +223,7 @@ def _unpacked(raw: BinaryIO, block: int = 1 << 22) -> Iterator[bytes]:
                 return
         else:
             packed = engine.unconsumed_tail or raw.read(1 << 20)
-    raise EOFError(NO_END_MARK)
+    raise CutShortError(NO_END_MARK)
 
 
 def _time_form(plain: Path, start: int) -> Literal["number", "long", "text"]:

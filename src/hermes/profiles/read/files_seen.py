@@ -65,7 +65,7 @@ def together(parts: Iterable[Sequence[FilesSeen]]) -> tuple[FilesSeen, ...]:
 
 def _listed(rows: list[FilesSeen]) -> tuple[FilesSeen, ...]:
     order: dict[FileState, int] = {"not known": 0, "not needed": 1, "read": 2}
-    return tuple(_shortened(sorted(rows, key=lambda row: (order[row.state], row.name, str(row.why)))))
+    return tuple(_shortened(sorted(rows, key=lambda row: (order[row.state], row.name, repr(row.why)))))
 
 
 def _state(path: Path, read: set[Path], raw: set[Path], others: set[Path]) -> tuple[FileState, Text]:

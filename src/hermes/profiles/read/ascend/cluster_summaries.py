@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
-from hermes.base.failure_message import reason
+from hermes.base.failure_message import MessageError, reason
 from hermes.base.units import ns_of_us, whole_number
 from hermes.knowledge.ascend_codes import group_hash
 from hermes.profiles.read import messages
@@ -68,6 +68,10 @@ def claim_summaries(reader: str, files: Sequence[Path]) -> list[CaptureSource]:
     return found
 
 
+class _NoTableError(MessageError, sqlite3.DatabaseError):
+    """The database does not have the table of steps."""
+
+
 def read_summary(source: CaptureSource, rank: int, sink: Sink) -> None:
     """Write `step_reported`, sums of communication and the rank's place; raises `TraceFormatError` without a table."""
     main = source.files[0]
@@ -98,7 +102,7 @@ def _rows(path: Path) -> Iterator[Row]:
         with looked_into(path) as con:
             listed = ", ".join(map(quoted, stored_columns(con, _TABLE)))
             if not listed:
-                raise sqlite3.DatabaseError(refusals.no_table(table=_TABLE))
+                raise _NoTableError(refusals.no_table(table=_TABLE))
             cursor = con.execute(f"SELECT {listed} FROM {_TABLE} LIMIT {_MOST_ROWS}")
             names = [str(column[0]).lower() for column in cursor.description]
             for row in cursor:

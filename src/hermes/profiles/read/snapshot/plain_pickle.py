@@ -11,6 +11,7 @@ import pickletools
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
+from hermes.base.failure_message import MessageError
 from hermes.profiles.read import refusal_messages as refusals
 
 _MARK = object()
@@ -18,7 +19,7 @@ _MOST_STEPS = 200_000_000
 _MOST_DEPTH = 10_000
 
 
-class NotPlainError(ValueError):
+class NotPlainError(MessageError, ValueError):
     """Raised when a pickle holds something other than plain data."""
 
 

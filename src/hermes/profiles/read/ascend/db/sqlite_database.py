@@ -23,7 +23,7 @@ import polars as pl
 import pyarrow as pa
 
 from hermes.base.errors import TraceFormatError
-from hermes.base.failure_message import quoted, reason
+from hermes.base.failure_message import MessageError, quoted, reason
 from hermes.profiles.read import messages
 from hermes.profiles.read import refusal_messages as refusals
 from hermes.profiles.read.query import literal
@@ -232,12 +232,16 @@ def _uri(path: Path, sink: Sink) -> tuple[str, int]:
     return _immutable(path), size
 
 
+class _NoRoomError(MessageError, OSError):
+    """The disk has no room for a copy."""
+
+
 def _copied(path: Path, beside: tuple[Path, ...], sink: Sink) -> Path:
     """A copy in the scratch folder, with the files beside it that belong to it."""
     need = _size(path) + sum(_size(file) for file in beside)
     try:
         if shutil.disk_usage(sink.scratch).free < need + _MIN_FREE_DISK:
-            raise OSError(refusals.no_room(folder=str(sink.scratch), need=str(need)))
+            raise _NoRoomError(refusals.no_room(folder=str(sink.scratch), need=str(need)))
         folder = Path(tempfile.mkdtemp(prefix="db-", dir=sink.scratch))
         for file in (path, *beside):
             shutil.copyfile(file, folder / file.name)
