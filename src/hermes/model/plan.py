@@ -100,10 +100,10 @@ class Advice:
     """One action of the plan: the findings that it answers, its gain, its change, its check, and its source.
 
     `answers` are the keys of the findings that the action cures. `gain` is that of the action alone. `beyond_ns` is
-    what the action adds to the actions before it in a replay of all actions, None if these were not replayed. `case` is
-    the id of the known cause that fits; `before` and `after` are the case's change; all are empty if no case fits.
-    `doubts` lists what the case's symptoms leave open. `others` are more cases that may be the cause. `lines` are the
-    lines of the user's code from which the loss comes.
+    what the action adds to the actions before it in a replay of all actions, None for the first action and if these
+    were not replayed. `case` is the id of the known cause that fits; `before` and `after` are the case's change; all
+    are empty if no case fits. `doubts` lists what the case's symptoms leave open. `others` are more cases that may be
+    the cause. `lines` are the lines of the user's code from which the loss comes.
     """
 
     title: Text

@@ -23,6 +23,7 @@ from hermes.profiles.advise.matching_cases import MatchingCase, effort, fitting,
 from hermes.profiles.advise.next_capture import CaptureContents, next_captures
 from hermes.profiles.advise.plan import plan
 from hermes.profiles.advise.rank_findings import Replay, rank
+from hermes.report.plan_words import beyond_words
 
 Make = Callable[..., Loss]
 Replaying = Callable[[Mapping[str, int]], Replay]
@@ -146,7 +147,16 @@ def test_gains_are_replayed_together_and_not_added(finding: Make, replaying: Rep
     assert made.combined is not None
     # As a range around what was replayed,.
     assert (made.combined.low_ns, made.combined.high_ns, made.combined.over_steps_ns) == (262, 473, 1_400)
-    assert [one.beyond_ns for one in made.actions] == [300, 50]
+    assert [one.beyond_ns for one in made.actions] == [None, 50]
+
+
+def test_the_first_action_has_none_before_it_that_it_could_add_to(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    """A replay gives the first action something else than its own range begins with, as it mostly does."""
+    replay = replaying({"A": 300, "B": 200, "A+B": 350})
+    made = planned([finding("A", low=250, high=320), finding("B", low=150, high=210)], replay, floor)
+    assert [beyond_words(one) for one in made.actions] == ["", "50 ns more after those above"]
 
 
 def test_what_hides_behind_the_first_loss_comes_next(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:

@@ -225,7 +225,7 @@ def _in_turn(
         ]
         best = max(range(len(left)), key=lambda at: (wanted[at], -at))
         one, gained = left.pop(best), gains[best]
-        done.append(replace(one, beyond_ns=gained))
+        done.append(replace(one, beyond_ns=gained if done else None))
         before = tuple(dict.fromkeys((*before, *one.specs)))
         together = replay(before)
         reached = max(reached, together.low_ns) if together else reached
