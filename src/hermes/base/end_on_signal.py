@@ -27,6 +27,8 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 _left_behind: list[Callable[[], None]] = []
 _ending = _thread.allocate_lock()
+_ended_by = 0
+"""The thread that ends the process."""
 
 
 def end_process_on_signal() -> None:
@@ -74,13 +76,22 @@ def clear_at_end(clear: Callable[[], None]) -> Iterator[None]:
 @contextlib.contextmanager
 def folder_aside(prefix: str = "hermes-") -> Iterator[Path]:
     """A new temporary folder for this process alone; it is deleted afterwards, however the command ends."""
+    import secrets
     import shutil
     import tempfile
     from pathlib import Path
 
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    folder = Path(tempfile.gettempdir(), f"{prefix}{secrets.token_hex(8)}")
+    # What clears the folder stands ready before the folder exists: no moment leaves a folder behind.
     with clear_at_end(lambda: shutil.rmtree(folder, ignore_errors=True)):
+        folder.mkdir(mode=0o700)
         yield folder
+
+
+def hold_while_ending() -> None:
+    """Hold this thread for good if another thread is ending the process, and has cleared away what there was."""
+    while _ending.locked() and _ended_by != _thread.get_ident():
+        time.sleep(PATIENCE_S)
 
 
 def clear_on_signal(clear: Callable[[], None]) -> None:
@@ -138,6 +149,8 @@ def _forked() -> None:
 def _end(number: int) -> NoReturn:
     if not _ending.acquire(blocking=False):
         _stand_still(number, None)
+    global _ended_by
+    _ended_by = _thread.get_ident()
     _thread.start_new_thread(_stand_still, (number, None))
     with contextlib.suppress(OSError):
         if os.isatty(1):

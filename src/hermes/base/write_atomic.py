@@ -15,9 +15,9 @@ import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
-from hermes.base.end_on_signal import call_on_signal
+from hermes.base.end_on_signal import call_on_signal, clear_at_end
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,8 +42,7 @@ def write_atomic(path: Path, *, mode: int = 0o600) -> Iterator[BinaryIO]:
                 os.fchmod(descriptor, mode)
             os.replace(path.name, path.name, src_dir_fd=own, dst_dir_fd=above)
         except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(path.name, dir_fd=own)
+            _ignore_errors(os.unlink, path.name, own)
             raise
 
 
@@ -60,23 +59,25 @@ def _beside(path: Path) -> Iterator[tuple[int, int]]:
     above = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     name = f".write-{secrets.token_hex(8)}"
     try:
-        os.mkdir(name, 0o700, dir_fd=above)
-        try:
+        # What removes the folder stands ready before the folder exists: no moment leaves a folder behind.
+        with clear_at_end(lambda: _ignore_errors(os.rmdir, name, above)):
+            os.mkdir(name, 0o700, dir_fd=above)
             own = os.open(name, _FOLDER, dir_fd=above)
             try:
-                with call_on_signal(lambda: _drop(path.name, name, above, own)):
+                with call_on_signal(lambda: _ignore_errors(os.unlink, path.name, own)):
                     yield above, own
             finally:
                 os.close(own)
-        finally:
-            with contextlib.suppress(OSError):
-                os.rmdir(name, dir_fd=above)
     finally:
         os.close(above)
 
 
-def _drop(file: str, folder: str, above: int, own: int) -> None:
+class _Remove(Protocol):
+    """A function of `os` that removes a name in a folder."""
+
+    def __call__(self, path: str, *, dir_fd: int) -> None: ...
+
+
+def _ignore_errors(remove: _Remove, name: str, folder: int) -> None:
     with contextlib.suppress(OSError):
-        os.unlink(file, dir_fd=own)
-    with contextlib.suppress(OSError):
-        os.rmdir(folder, dir_fd=above)
+        remove(name, dir_fd=folder)

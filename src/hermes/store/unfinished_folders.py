@@ -1,7 +1,7 @@
 """Makes temporary folders whose finished content moves into the cache, and removes folders that dead processes left.
 
 A process holds a lock on its temporary folder. The system releases the lock however the process ends: an unlocked
-folder is left over, also on a file system that several machines share.
+folder is left over, also on a file system that several machines share. Whoever uses the cache next removes it.
 """
 
 from __future__ import annotations
@@ -15,54 +15,61 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from hermes.base.end_on_signal import clear_at_end
+from hermes.base.end_on_signal import clear_at_end, hold_while_ending
 from hermes.store.private_folders import private_folder
 
-_HELD = "held-"
 _OLD_S = 86_400
 """On file systems without locks, a folder counts as left over after this many seconds: a day."""
+_TRIES = 100
+"""How often a new folder is made if other processes remove it before it is locked."""
 
 
 @contextlib.contextmanager
 def making(root: Path) -> Iterator[Path]:
     """A new temporary folder in the cache at `root`, deleted afterwards unless it was moved. Raises `OSError`."""
     sweep(root)
-    new = root / "making" / f"new-{uuid.uuid4().hex}"
-    private_folder(new)
-    lock = _locked(new)
-    folder = new.with_name(new.name.replace("new-", _HELD)) if lock is not None else new
-    try:
-        new.rename(folder)
-        with clear_at_end(lambda: _remove(folder)):
-            yield folder
-    finally:
-        if lock is not None:
-            os.close(lock)
+    folder = root / "making" / f"draft-{uuid.uuid4().hex}"
+    # What clears the folder stands ready before the folder exists: no moment leaves a folder behind.
+    with clear_at_end(lambda: _remove(folder)), contextlib.ExitStack() as held:
+        hold_while_ending()
+        _make(folder, held)
+        yield folder
 
 
 def sweep(root: Path) -> None:
     """Remove the temporary folders of processes that have ended; never raises."""
     with contextlib.suppress(OSError):
         for folder in (root / "making").iterdir():
-            if folder.name.startswith(_HELD):
-                lock = _locked(folder)
-                if lock is not None:
+            with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+                unlocked = _lock(folder, held, wait=False) is not None
+                if unlocked or folder.lstat().st_mtime < time.time() - _OLD_S:
                     _remove(folder)
-                    os.close(lock)
-            elif folder.lstat().st_mtime < time.time() - _OLD_S:
-                _remove(folder)
 
 
-def _locked(folder: Path) -> int | None:
-    """A file descriptor that holds the lock of a folder; None if another process has the lock, or locking fails."""
+def _make(folder: Path, held: contextlib.ExitStack) -> None:
+    """Make a folder whose lock is released when `held` is closed. Raises `OSError`."""
+    for _ in range(_TRIES):
+        private_folder(folder)
+        # Another process may take the folder for a left one until it is locked.
+        with contextlib.suppress(FileNotFoundError):
+            handle = _lock(folder, held, wait=True)
+            if handle is None or os.path.samestat(os.fstat(handle), folder.lstat()):
+                return
+    raise OSError(f"other processes removed {folder} {_TRIES} times")
+
+
+def _lock(folder: Path, held: contextlib.ExitStack, *, wait: bool) -> int | None:
+    """A file descriptor with the lock of a folder, which `held` closes; None where the file system has no locks.
+
+    Raises `OSError` if the folder cannot be opened, or is locked by another process and may not be waited for.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    held.callback(os.close, handle)
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
     except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
         return None
     return handle
 
