@@ -5,9 +5,12 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import pickle
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tests.skips import profiles
 
@@ -19,16 +22,23 @@ from hermes_testing import Format, Job, generate
 
 TWO, FOUR = Job(ranks=2, steps=3, layers=2), Job(ranks=4, steps=3, layers=4)
 """The jobs of most tests of planted faults, so that these tests share them."""
+_PATIENCE_S = 600.0
+"""Longer than any input takes to be written, read and analysed by another worker."""
+_LOOK_AGAIN_S = 0.05
 
 
 class Jobs:
-    """Modelled jobs and real profiles below `root`, which all workers of a run share; no test may change them."""
+    """Modelled jobs and real profiles below `root`, which all workers of a run share.
 
-    def __init__(self, root: Path) -> None:
+    Each call for a report gives a copy of its own, which no other test sees.
+    """
+
+    def __init__(self, root: Path, *, patience_s: float = _PATIENCE_S) -> None:
         self._root = root
+        self._patience_s = patience_s
         self.cache = Cache(root / "tables")
         self._loaded: dict[Path, Loaded] = {}
-        self._reports: dict[Path, Report] = {}
+        self._reports: dict[Path, bytes] = {}
         root.mkdir(exist_ok=True)
 
     def folder(self, job: Job, form: Format) -> Path:
@@ -64,15 +74,31 @@ class Jobs:
             with self._alone(path):
                 if not kept.exists():
                     kept.write_bytes(pickle.dumps(analyze(load([path], self.cache))))
-            self._reports[path] = pickle.loads(kept.read_bytes())  # written by this run
-        return self._reports[path]
+            self._reports[path] = kept.read_bytes()
+        report: Report = pickle.loads(self._reports[path])  # written by this run
+        return report
 
     @contextmanager
     def _alone(self, path: Path) -> Iterator[None]:
-        """Lock an input for one worker at a time; the others wait, and then find the finished input."""
+        """Lock an input for one worker at a time; the others wait, and then find the finished input.
+
+        Raises `TimeoutError` if another worker keeps the lock too long.
+        """
         with (self._root / f"{_named(str(path))}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            until = time.monotonic() + self._patience_s
+            while not _locked(lock):
+                if time.monotonic() > until:
+                    raise TimeoutError(f"{lock.name}: another worker works on {path} for {self._patience_s:.0f} s")
+                threading.Event().wait(_LOOK_AGAIN_S)
             yield
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _named(text: str) -> str:
