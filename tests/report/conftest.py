@@ -15,7 +15,7 @@ from hermes.model.compute_measures import ChipUsed, KindCost, Losses, OperatorCo
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.leaf import Leaf
-from hermes.model.leaf_time import How, JobLeaf
+from hermes.model.leaf_time import How, JobLeaf, LeafTime
 from hermes.model.path_measures import NearCritical, PathPart, PathStretch, StepFree, StepPath
 from hermes.model.report import Coverage, Input, Report, Verdict
 from hermes.model.step_measures import (
@@ -33,6 +33,9 @@ from hermes.model.step_measures import (
     TaskWait,
     TopRow,
 )
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.tree.leaf_kinds import LeafKinds
+from hermes.profiles.tree.verdict import VerdictGrounds, verdict
 
 MS = 1_000_000
 HOSTILE = (
@@ -338,21 +341,29 @@ def _compute() -> tuple[object, ...]:
     )
 
 
+def judged(report: Report) -> Report:
+    """The report with the verdict that an analysis gives on its steps, tree and findings: no headline is made up."""
+    made = verdict(
+        VerdictGrounds(
+            steps=JobSteps(report.steps), times=report.rows(LeafTime), kinds=LeafKinds.of(report.rows(JobLeaf)),
+            problems=report.findings, expected=report.coverage.ranks_expected,
+        )
+    )  # fmt: skip
+    return replace(report, verdict=made)
+
+
+_NOT_JUDGED = Verdict(bound="unknown", message="", rank=None, step=None)
+
+
 def _real() -> Report:
+    return judged(_without_verdict())
+
+
+def _without_verdict() -> Report:
     return Report(
         version="0.1.0",
         title="alexnet_text_level2",
-        verdict=Verdict(
-            bound="communication",
-            message=(
-                "Communication bounds the step: 96.0 ms of 130 ms (73.9%) is communication that nothing "
-                "hides, and 86.2 ms of it is waiting for a rank that was not collected."
-            ),
-            rank=0,
-            step=50,
-            leaf=Leaf.WAIT,
-            fault=Fault.STRAGGLER,
-        ),
+        verdict=_NOT_JUDGED,
         inputs=tuple(
             Input(
                 path=f"alexnet_text_level2/rank{rank}_ascend_pt",
@@ -564,7 +575,7 @@ def many() -> Report:
     )
     (wait, *_) = real.rows(TaskWait)
     waits = (replace(wait, rank=rank, peer=17, total_ns=rank * MS) for rank in range(64) if rank != 17)
-    return replace(
+    many = replace(
         with_rows(real, (*map(_total, range(64)), *waits), without={AscendSplit}),
         title="llama-64",
         coverage=Coverage(
@@ -581,6 +592,7 @@ def many() -> Report:
         diagnostics=(),
         findings=tuple(replace(_finding(), code=f"COM{at:03d}", ranks=tuple(range(64))) for at in range(6)),
     )
+    return judged(many)
 
 
 @pytest.fixture
@@ -603,15 +615,9 @@ def unmeasured() -> Report:
         preparing_ns=None,
         host_ns=47_151_400,
     )
-    return replace(
+    unmeasured = replace(
         real,
         title="cpu_only_rank34.json",
-        verdict=Verdict(
-            bound="unknown",
-            message="No device task was captured: what bounds the step is not known.",
-            rank=34,
-            step=6,
-        ),
         inputs=(
             replace(
                 real.inputs[0],
@@ -642,6 +648,7 @@ def unmeasured() -> Report:
             leaf(Leaf.DISPATCH, 30_000, how=How.BETWEEN_CALLS),
         ),
     )
+    return judged(unmeasured)
 
 
 @pytest.fixture
@@ -651,10 +658,9 @@ def empty() -> Report:
     nothing = Coverage(
         ranks_seen=(), ranks_expected=None, ranks_expected_source="", steps=(), missing=("nothing was read",)
     )
-    return replace(
+    empty = replace(
         real,
         title="empty",
-        verdict=Verdict(bound="unknown", message="Nothing was measured.", rank=None, step=None),
         inputs=(),
         coverage=nothing,
         steps=(),
@@ -665,3 +671,4 @@ def empty() -> Report:
         diagnostics=(Diagnostic(level="degraded", message="the folder holds no profile", where="empty"),),
         measured=(),
     )
+    return judged(empty)

@@ -133,7 +133,7 @@ def test_what_is_missing_and_the_verdict_come_first(real: Report) -> None:
         for words in (
             "only ranks 0 and 1 of 8 were collected",
             "two transfers name no peer",
-            "Communication bounds the step",
+            "1 step of 130 ms on 2 of 8 ranks",
             "Where the time goes",
             "Explanations, in the order of the tree",
             "The split of each step",
