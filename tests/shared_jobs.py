@@ -7,7 +7,7 @@ import hashlib
 import pickle
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -52,9 +52,8 @@ class Jobs:
     def loaded(self, job: Job, form: Format) -> Loaded:
         return self._load(self.folder(job, form))
 
-    def report(self, job: Job, form: Format, *, ranks: Collection[int] | None = None) -> Report:
-        """The analysis of the job, of all ranks or of some."""
-        return self._report(self.folder(job, form), ranks)
+    def report(self, job: Job, form: Format) -> Report:
+        return self._report(self.folder(job, form))
 
     def real(self, name: str) -> Loaded:
         """A real profile by its path below the shared folder; skips where there is none."""
@@ -69,14 +68,14 @@ class Jobs:
                 self._loaded[path] = load([path], self.cache)
         return self._loaded[path]
 
-    def _report(self, path: Path, ranks: Collection[int] | None = None) -> Report:
-        kept = self._root / f"{_named(str(path) if ranks is None else f'{path} {sorted(ranks)}')}.report"
-        if kept not in self._reports:
+    def _report(self, path: Path) -> Report:
+        if path not in self._reports:
+            kept = self._root / f"{_named(str(path))}.report"
             with self._alone(path):
                 if not kept.exists():
-                    kept.write_bytes(pickle.dumps(analyze(load([path], self.cache, ranks=ranks))))
-            self._reports[kept] = kept.read_bytes()
-        report: Report = pickle.loads(self._reports[kept])  # written by this run
+                    kept.write_bytes(pickle.dumps(analyze(load([path], self.cache))))
+            self._reports[path] = kept.read_bytes()
+        report: Report = pickle.loads(self._reports[path])  # written by this run
         return report
 
     @contextmanager
