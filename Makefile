@@ -21,7 +21,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live contact-sheet judge judge-programs judge-zoo precision paper test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc servers
+.PHONY: help demo demo-live contact-sheet judge judge-programs judge-zoo precision paper test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc servers goldens
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -74,6 +74,10 @@ test-all: whole chromium servers ## install all that tests need, and run them al
 	  HERMES_TORCH_NPU_WHEEL="$$(ls $(abspath $(whole))/wheels/torch_npu-*.whl)" $(subst $(bin)/,$(whole)/bin/,$(pytest)) --whole
 
 whole: $(whole)/.whole ## install PyTorch, its trainers, Ray, an S3 server and MindSpore, apart from $(VENV)
+
+goldens: $(VENV)/.dev ## write anew what the tests expect Hermes to say of captures and modelled jobs; read the diff
+	@$(pytest) --update-golden tests/goldens
+	@git diff --stat -- tests/goldens
 
 check: lint docs-check test-all ## the gate: format, lint, types, imports, docs, tests
 

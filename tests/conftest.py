@@ -40,7 +40,7 @@ CHROMIUM = "/usr/bin/chromium"
 
 _LONGEST = (
     "fleet/hosts/test_faults", "test_pseudo_language", "web/test_browser", "profiles/pipeline/test_communication",
-    "profiles/pipeline/test_findings", "bad_input/test_broken_files", "profiles/read/test_kineto",
+    "goldens", "profiles/pipeline/test_findings", "bad_input/test_broken_files", "profiles/read/test_kineto",
     "web/test_analysis_session",
     "report/test_html_browser", "bad_input", "profiles/pipeline/test_compute", "profiles/whatif/test_replay",
     "profiles/read/test_conformance", "profiles/pipeline/test_critical_paths", "web", "profiles/pipeline",
@@ -51,8 +51,9 @@ waiting."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option `--whole`, for the gate."""
+    """Add the option `--whole`, for the gate, and `--update-golden`, for `make goldens`."""
     parser.addoption("--whole", action="store_true", help="fail if a test is skipped that needs no real profiles")
+    parser.addoption("--update-golden", action="store_true", help="write the texts below tests/goldens anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:
