@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
@@ -34,8 +36,11 @@ from hermes.model.step_measures import (
     TopRow,
 )
 from hermes.model.typical_step import JobSteps
+from hermes.profiles.load import load
+from hermes.profiles.pipeline.analyze import analyze
 from hermes.profiles.tree.leaf_kinds import LeafKinds
 from hermes.profiles.tree.verdict import VerdictGrounds, verdict
+from hermes.store.cache import Cache
 
 MS = 1_000_000
 HOSTILE = (
@@ -595,60 +600,28 @@ def many() -> Report:
     return judged(many)
 
 
+def _span(category: str, name: str, start_us: float, us: float) -> dict[str, object]:
+    return {"ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": start_us, "dur": us}
+
+
+@pytest.fixture(scope="session")
+def _of_a_processor(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = tmp_path_factory.mktemp("processor")
+    operators = [*(("aten::mm", 4_000),) * 9, ("aten::_foreach_add_", 900)]
+    events = [
+        _span("user_annotation", "ProfilerStep#6", 0, 47_151.4),
+        *(_span("cpu_op", name, 1_000 + at * 4_600, us) for at, (name, us) in enumerate(operators)),
+    ]  # fmt: skip
+    trace = {"schemaVersion": 1, "distributedInfo": {"rank": 34}, "traceEvents": events}
+    (folder / "cpu_only_rank34.json").write_text(json.dumps(trace), "utf-8")
+    return pickle.dumps(analyze(load([folder / "cpu_only_rank34.json"], Cache(folder / "cache"))))
+
+
 @pytest.fixture
-def unmeasured() -> Report:
-    """A report on one rank on a CPU: there is a step mark, and no device task that could be split."""
-    real = _real()
-    only = StepSplit(
-        rank=34,
-        step=6,
-        window_kind="host",
-        start_ns=0,
-        window_ns=47_151_400,
-        compute_ns=None,
-        comm_ns=None,
-        exposed_comm_ns=None,
-        overlapped_comm_ns=None,
-        copy_ns=None,
-        copy_exposed_ns=None,
-        free_ns=None,
-        preparing_ns=None,
-        host_ns=47_151_400,
-    )
-    unmeasured = replace(
-        real,
-        title="cpu_only_rank34.json",
-        inputs=(
-            replace(
-                real.inputs[0],
-                path="cpu_only_rank34.json",
-                format="kineto",
-                rank=34,
-                level=None,
-                chip=None,
-                vendor="cpu",
-            ),
-        ),
-        coverage=Coverage(
-            ranks_seen=(34,),
-            ranks_expected=None,
-            ranks_expected_source="",
-            steps=(6,),
-            missing=("no device task was captured: nothing can be said about compute, communication or copies",),
-        ),
-        steps=(only,),
-        ascend_notes=(),
-        paths=(),
-        free=(),
-        findings=(),
-        diagnostics=(),
-        measured=(
-            *real.rows(OperatorTop),
-            leaf(Leaf.MATRIX_PRODUCT, 100_000, "aten::mm"),
-            leaf(Leaf.DISPATCH, 30_000, how=How.BETWEEN_CALLS),
-        ),
-    )
-    return judged(unmeasured)
+def unmeasured(_of_a_processor: bytes) -> Report:
+    """The report on one rank on a CPU: there is a step mark, and no device task that could be split."""
+    report: Report = pickle.loads(_of_a_processor)  # written by this run
+    return report
 
 
 @pytest.fixture
