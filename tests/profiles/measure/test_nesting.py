@@ -66,3 +66,31 @@ def test_a_call_takes_from_the_outermost_around_it_that_has_something(
         while at != NONE:
             told, at = own[at] if own[at] != NONE else told, int(parent[at])
         assert found[place] == told
+
+
+def test_a_step_that_begins_inside_a_call_of_the_step_before_keeps_its_time() -> None:
+    # The wrapper of `optimizer.step()` closes the mark of a step and opens the next one.
+    start = np.array([0, 1, 90, 100, 110, 120, 195], dtype=np.int64)
+    told = np.array([99, 200, 105, 198, 150, 130, 199], dtype=np.int64)
+    end, parent, depth = nest_sorted_calls(start, told)
+    assert (end > start).all()
+    assert end[3] == 198
+    assert parent[4:6].tolist() == [3, 4]
+    assert depth[5] == depth[3] + 2
+
+
+def test_calls_that_all_overlap_each_keep_some_time() -> None:
+    start, told = (np.array(edges, dtype=np.int64) for edges in ([13, 16, 16, 19], [19, 28, 27, 38]))
+    end, parent, _ = nest_sorted_calls(start, told)
+    assert end.tolist() == [16, 19, 19, 38]
+    assert parent.tolist() == [NONE, NONE, 1, NONE]
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 40)), max_size=60))
+def test_no_call_is_cut_to_nothing_and_each_lies_in_the_last_one_that_is_open(drawn: list[tuple[int, int]]) -> None:
+    start, told = calls(drawn)
+    end, parent, _ = nest_sorted_calls(start, told)
+    assert (end > start).all()
+    for place in range(len(start)):
+        around = [at for at in range(place) if end[at] > start[place]]
+        assert parent[place] == (around[-1] if around else NONE)

@@ -14,10 +14,6 @@ Ints = NDArray[np.signedinteger[Any]]
 """Integer arrays: 64 bits for moments, 32 for indices of calls, since a large capture has millions of calls."""
 Bools = NDArray[np.bool_]
 NONE = -1
-_ROUNDS = 3
-"""How often overlapping calls without nesting are cut, before the remaining ones are clipped."""
-_CLIPPED = 50
-"""How often overlapping calls are clipped, before the rest is clipped from the outermost call on."""
 
 
 def begun_with(start: Ints, end: Ints, runtime: Bools) -> Ints:
@@ -52,85 +48,46 @@ def nest_sorted_calls(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
     """Ends, parents and depths of sorted calls; ends are cut to lie within the parent's.
 
     Two calls may overlap with neither inside the other. The first is cut if more of the second lies after the first's
-    end than before it, as in frames of a profiler that just starts. In all other cases the second is cut.
+    end than before it, as in a mark that one step opens inside a call of the step before. In all other cases the second
+    is cut.
     """
     parent, depth = _parents(start, end)
+    crossing = np.flatnonzero((parent != NONE) & (end > end[np.maximum(parent, 0)]))
+    if not len(crossing):
+        return end, parent, depth
     end = end.copy()
-    trees = np.flatnonzero(depth == 0)
-    for _ in range(_ROUNDS):
-        before, over = end.copy(), _over(end, parent)
-        if not sum([_cut_around(call, start, end, parent) for call in over.tolist()]):
-            break
-        _again(start, end, before, parent, depth, trees)
-    for _ in range(_CLIPPED):
-        before, over = end.copy(), _over(end, parent)
-        if not len(over):
-            return end, parent, depth
-        # A call that begins after a cut call lies in the call around it, and is not cut with it.
-        over = over[start[over] < end[parent[over]]]
-        if not len(over):
-            break
-        end[over] = end[parent[over]]
-        _again(start, end, before, parent, depth, trees)
-    for level in range(1, int(depth.max(initial=0)) + 1):
-        mine = np.flatnonzero(depth == level)
-        end[mine] = np.maximum(start[mine], np.minimum(end[mine], end[parent[mine]]))
+    trees = np.append(np.flatnonzero((depth == 0) & (end > start)), len(start))
+    for tree in np.unique(np.searchsorted(trees, crossing, side="right") - 1).tolist():
+        which = slice(trees[tree], trees[tree + 1])
+        end[which] = _without_crossings(start[which].tolist(), end[which].tolist())
     return end, *_parents(start, end)
 
 
-def _again(start: Ints, end: Ints, before: Ints, parent: Ints, depth: Ints, trees: Ints) -> None:
-    """Recompute parents and depths of calls that begin in time cut from others, and of all calls inside them.
-
-    `before` are the ends before the cuts; `trees` are calls that begin while no call is open.
-    """
-    cut = np.flatnonzero(end < before)
-    ranges = np.column_stack([np.searchsorted(start, end[cut]), np.searchsorted(start, before[cut])])
-    mine, around = np.zeros(len(start), dtype=bool), np.zeros(len(start), dtype=bool)
-    done = 0
-    for low, high in ranges[np.argsort(ranges[:, 0], kind="stable")].tolist():
-        if (first := max(low, done)) < high:
-            done = _reach(start, end, first, high)
-            mine[first:done] = True
-            tree = int(trees[np.searchsorted(trees, first, side="right") - 1])
-            around[tree:first] |= end[tree:first] > start[first]
-    some = np.flatnonzero(mine | around)
-    above, deep = _parents(start[some], end[some])
-    own = mine[some]
-    parent[some[own]] = np.where(above != NONE, some[above], NONE)[own]
-    depth[some[own]] = deep[own]
-
-
-def _reach(start: Ints, end: Ints, low: int, high: int) -> int:
-    """The index after a range of calls and after all calls that begin before the last of these has ended."""
-    seen = low
-    while seen < high:
-        last = int(end[seen:high].max())
-        seen, high = high, max(high, int(np.searchsorted(start, last)))
-    return high
-
-
-def _over(end: Ints, parent: Ints) -> Ints:
-    """The calls that end after the call that contains them."""
-    return np.flatnonzero((parent != NONE) & (end > end[parent]))
-
-
-def _cut_around(call: int, start: Ints, end: Ints, parent: Ints) -> int:
-    """Cut all calls around one call, from the innermost, that end before it and have less of it inside than after them.
-
-    Returns how many calls were cut.
-    """
-    begin, stop, around, cut = int(start[call]), int(end[call]), int(parent[call]), 0
-    while around != NONE and begin < end[around] < stop and stop - end[around] > end[around] - begin:
-        end[around] = begin
-        around, cut = int(parent[around]), cut + 1
-    return cut
+def _without_crossings(start: list[int], end: list[int]) -> list[int]:
+    """The ends of sorted calls, cut where two calls cross. `opened` is the stack of calls that may still be open."""
+    opened: list[int] = []
+    for call, begin in enumerate(start):
+        if end[call] <= begin:
+            continue
+        while opened:
+            around, stop = opened[-1], end[call]
+            inside, after = end[around] - begin, stop - end[around]
+            if inside > 0 and after <= inside:
+                end[call] = min(stop, end[around])
+                break
+            if inside > 0:
+                end[around] = begin
+            opened.pop()
+        opened.append(call)
+    return end
 
 
 def _parents(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """For calls by start, longer ones first: the parent of each (-1: none), and how many calls contain it.
 
     The depth of a call is the number of calls that began before it and have not ended; the last one of the depth above
-    is its parent. Calls without any time left stand alone.
+    is its parent. Where calls cross, that may name a call that has ended, and some call outlasts its parent. Calls
+    without any time left stand alone.
     """
     parent, depth = np.full(len(start), NONE, dtype=np.int32), np.zeros(len(start), dtype=np.int32)
     live = np.flatnonzero(end > start)
