@@ -47,6 +47,8 @@ class NpuBackend(Scheduled):
             data_simplification=False,
             **npu_options(options),
         )
+        # Nothing is imported while the profiler records.
+        about = {"before": dict(self._before), "own": own_code()}
         handler = profiler.tensorboard_trace_handler(str(self._folder), analyse_flag=False)
         self._profile = profiler.profile(
             activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.NPU],
@@ -66,7 +68,7 @@ class NpuBackend(Scheduled):
             number(self._request.start_step)
         self._profile.start()
         # This metadata goes into profiler_metadata.json.
-        self.note("hermes", {"before": dict(self._before), "own": own_code()})
+        self.note("hermes", about)
 
     def note(self, name: str, value: object) -> None:
         """Write a note into profiler_metadata.json, as long as the profiler runs."""

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,6 @@ class TorchBackend:
             activities.append(profiler.ProfilerActivity.CUDA)
         # Python stacks are put together from the events that this option would leave out.
         lean = _with_collections(self._torch) if wanted.get("with_stack") else _lean(self._torch)
-        self._profile = profiler.profile(activities=activities, **wanted, **lean)
-        self._profile.start()
-        self._running = True
-        self._resident, self._cpu_ns = resident_bytes(), time.thread_time_ns()
         about = {
             "rank": self._rank,
             "reason": self._request.reason,
@@ -72,6 +69,12 @@ class TorchBackend:
             "before": dict(self._before),
             "own": own_code(),
         }
+        # Kineto mixes up the names of calls, and writes illegal JSON, if code is imported and dropped meanwhile.
+        _faults()
+        self._profile = profiler.profile(activities=activities, **wanted, **lean)
+        self._profile.start()
+        self._running = True
+        self._resident, self._cpu_ns = resident_bytes(), time.thread_time_ns()
         self.note("hermes", about)
 
     def note(self, name: str, value: object) -> None:
@@ -170,12 +173,16 @@ def pack(source: Path, target: Path, most: int) -> bool:
 
 def _faults() -> int:
     """Page faults of this process without input, so far; 0 where the system does not count them."""
+    resource = _resource()
+    return int(resource.getrusage(resource.RUSAGE_SELF).ru_minflt) if resource else 0
+
+
+@lru_cache(maxsize=1)
+def _resource() -> Any:
     try:
-        resource: Any = standard("resource")
+        return standard("resource")
     except ImportError:
-        return 0
-    count: int = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    return count
+        return None
 
 
 def _asked(request: Request) -> dict[str, bool]:
