@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import hermes.inside
 from hermes.inside.profile.sample_lines import Lines, calls_expected, own_code
 
 
@@ -52,6 +56,16 @@ def test_a_thread_that_is_gone_ends_it() -> None:
 def test_libraries_are_not_the_users_code() -> None:
     found = own_code()
     assert not {"pytest", "threading", "hermes", "polars"} & set(found)
+
+
+def test_files_of_hermes_are_not_the_users_code_however_they_were_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The folder with this file stands on the path of the job, before all others.
+    boot = Path(hermes.inside.__file__).parent / "boot"
+    monkeypatch.syspath_prepend(boot)
+    waiting = ModuleType("hermes_waits_to_watch")
+    waiting.__file__ = str(boot / "hermes_waits_to_watch.py")
+    monkeypatch.setitem(sys.modules, waiting.__name__, waiting)
+    assert not {"hermes", "hermes_waits_to_watch"} & set(own_code())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,14 @@ import pytest
 
 from hermes.knowledge.blocking_calls import takes_host_memory
 from hermes.knowledge.host_work import CHECKPOINT, host_reason
-from hermes.knowledge.leaf_names import calls_collective, leaf_of_call, leaf_of_event, leaf_of_operator, waits
+from hermes.knowledge.leaf_names import (
+    calls_collective,
+    leaf_of_call,
+    leaf_of_event,
+    leaf_of_operator,
+    stands_before,
+    waits,
+)
 from hermes.model.leaf import Leaf
 
 
@@ -53,7 +60,9 @@ def test_pinned_memory_is_the_host_s(call: str, host: bool) -> None:
 
 
 def test_what_runs_inside_a_function_that_hermes_watches_is_that_function() -> None:
-    assert leaf_of_event("hermes/inside/error_guard.py(71): called") is None
+    for folder in ("", "/home/me/src/"):
+        assert leaf_of_event(f"{folder}hermes/inside/error_guard.py(71): called") is None
+        assert stands_before(f"{folder}hermes/inside/error_guard.py(71): called")
     assert leaf_of_event("hermes/inside/error_guard.py(45): entered") is Leaf.PROFILER
 
 

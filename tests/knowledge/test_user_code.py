@@ -36,6 +36,11 @@ def test_files_of_a_program_are_its_own(text: str) -> None:
         "/opt/conda/lib/python3.10/site-packages/mylib/x.py(1): f",
         "<frozen importlib._bootstrap>(1): _load",
         "aten::mm",
+        "hermes/inside/error_guard.py(72): called",
+        "/home/me/hermes/src/hermes/inside/monitor/at_step_end.py(103): after_step",
+        "/home/me/hermes/src/hermes/inside/boot/hermes_waits_to_watch.py(9): begin",
+        "hermes_waits_to_watch.py(9): begin",
+        "sitecustomize.py(3): <module>",
     ],
 )
 def test_libraries_builtins_and_operators_are_not(text: str) -> None:
@@ -45,6 +50,16 @@ def test_libraries_builtins_and_operators_are_not(text: str) -> None:
 def test_what_a_capture_says_of_its_code_counts_before_what_is_known_of_libraries() -> None:
     assert is_own("transformers/trainer.py(9): train", {"transformers"})
     assert not is_own("somebodys.py(9): f", {"train"})
+
+
+def test_what_runs_of_hermes_is_never_the_users_whatever_a_capture_says() -> None:
+    assert not is_own("/home/me/src/hermes/inside/error_guard.py(72): called", {"hermes", "train"})
+    assert not is_own("hermes_waits_to_watch.py(9): begin", {"hermes_waits_to_watch"})
+
+
+def test_a_package_of_the_users_may_be_called_hermes() -> None:
+    assert is_own("hermes/train.py(3): step", {"hermes"})
+    assert is_own("/home/me/hermes/train.py(3): step")
 
 
 def test_a_frame_has_a_place_that_fits_a_line() -> None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from hermes.knowledge.vendor_traits import FRAMEWORK_FRAMES
 
-FRAMEWORKS = frozenset({"torch", "torch_npu", "mindspore", "functorch", "hermes"})
-"""Packages whose Python carries an operator to the device, and Hermes itself."""
+FRAMEWORKS = frozenset({"torch", "torch_npu", "mindspore", "functorch"})
+"""Packages whose Python carries an operator to the device."""
+HERMES_FILES = r"(^|/)hermes/inside/|(^|/)hermes_waits_to_(watch|record)\.py\b"
+"""The files of Hermes that run in a job, wherever Hermes is installed; a job may have its own package `hermes`."""
 
 _LIBRARIES = FRAMEWORKS | {
     "PIL", "_distutils_hack", "accelerate", "aiohttp", "aiter", "albumentations", "apex", "bitsandbytes", "boto3",
@@ -31,8 +33,11 @@ _LIBRARIES = FRAMEWORKS | {
 """Packages that programs install and do not write, for captures that do not tell which files are the user's."""
 
 _FRAME = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)$")
-_INSTALLED = re.compile(r"(^|/)(site|dist)-packages/|(^|/)lib(64)?/python\d[^/]*/|^<(?!ipython)|(^|/)torchrun$", re.I)
-_FRAMEWORK_FILE = re.compile(FRAMEWORK_FRAMES, re.I)
+_INSTALLED = re.compile(
+    r"(^|/)(site|dist)-packages/|(^|/)lib(64)?/python\d[^/]*/|^<(?!ipython)|(^|/)torchrun$|(^|/)(site|user)customize\.py$",
+    re.I,
+)
+_FRAMEWORK_FILE = re.compile(f"{FRAMEWORK_FRAMES}|{HERMES_FILES}", re.I)
 _PACKAGE_IN = re.compile(r"(?:site|dist)-packages/([^/]+)")
 
 

@@ -171,6 +171,21 @@ def test_the_line_comes_from_a_python_frame_where_there_is_no_stack() -> None:
     assert found.source == "train.py(88): step"
 
 
+def test_a_line_of_hermes_is_not_the_users_where_hermes_stands_before_a_function() -> None:
+    (found,) = dispatch.sync_calls(
+        rows(
+            """
+            rank0.step     [##############]
+            rank0.host     IIIIIIIIII......
+            rank0.sync     .SSSSSSSS.......
+            rank0.compute  AAA.........BB..
+            """,
+            {"I": "/home/me/src/hermes/inside/error_guard.py(72): called\n/home/user/train.py(485): log"},
+        )
+    )
+    assert found.source == "/home/user/train.py(485): log"
+
+
 def test_calls_of_one_line_are_one_row_and_the_longest_wait_comes_first() -> None:
     first, second = dispatch.sync_calls(
         rows(

@@ -397,6 +397,22 @@ def test_without_a_device_a_collective_lasts_as_long_as_its_frame_whatever_waits
     assert {LEAVES[leaf].value: ns // 10_000 for leaf, ns in sums.iter_rows()}["communication"] == 8
 
 
+def test_of_a_function_that_hermes_wraps_only_the_wrappers_own_time_is_hermes() -> None:
+    # `Tensor.backward`, as a job without a device records it under `hermes run` from a checkout.
+    tables = draw("""
+        rank0.step     [########]
+        rank0.python   PPPPPPPP..
+        rank0.host     ..SSSS....
+    """, scale_ns=100_000)  # fmt: skip
+    named = {"python": "/home/me/src/hermes/inside/error_guard.py(72): called", "op": "aten::mm"}
+    names = pl.col("kind").replace_strict(named, default=pl.col("name")).alias("name")
+    frames = tables["host_op"].with_columns(names)
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": frames})
+    sums = made.parts.group_by("leaf").agg(pl.col("ns").sum())
+    found = {LEAVES[leaf]: ns // 100_000 for leaf, ns in sums.iter_rows()}
+    assert (found[Leaf.PROFILER], found[Leaf.MATRIX_PRODUCT]) == (4, 4)
+
+
 def test_the_first_launch_of_a_kernel_that_loads_its_code_is_a_first_call() -> None:
     text = """
         rank0.step     [##################################]

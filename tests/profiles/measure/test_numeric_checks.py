@@ -40,6 +40,11 @@ def test_a_function_that_trains_never_counts_whole(work: str) -> None:
     assert found(STEP, ("op", "aten::isinf", 100, 500), ("op", work, 700, 10)) == [("aten::isinf", 500)]
 
 
+def test_a_frame_of_hermes_is_no_function_of_the_users() -> None:
+    wrapper = ("python", "/home/me/src/hermes/inside/error_guard.py(72): called", 100, 50)
+    assert found(STEP, wrapper, ("op", "aten::isfinite", 110, 40)) == [("aten::isfinite", 40)]
+
+
 def test_tracebacks_count_by_themselves() -> None:
     frames = [
         ("python", "torch/fx/traceback.py(4): format_stack", 10, 300),

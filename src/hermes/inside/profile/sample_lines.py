@@ -199,15 +199,17 @@ def calls_expected(python: float | None, step_ns: int | None, steps: int) -> int
 
 def own_code() -> list[str]:
     """The user's packages and modules in this process: all that neither Python nor an installer brought."""
-    roots, found = _roots(), dict[str, None]()
+    roots, found, ours = _roots(), dict[str, None](), f"{Path(__file__).parents[2]}/"
     brought = tuple(f"{path}/" for path in {*standard("sysconfig").get_paths().values()} if path and path != "/")
     for module in list(sys.modules.values()):
         file = module.__dict__.get("__file__") if isinstance(getattr(module, "__dict__", None), dict) else None
-        if not isinstance(file, str) or "-packages/" in file or (file.startswith(brought) and _is_library(file)):
+        if not isinstance(file, str) or file.startswith(ours) or "-packages/" in file:
+            continue
+        if file.startswith(brought) and _is_library(file):
             continue
         name = _short(file, roots).split("/", 1)[0]
         name = name[: -len(".py")] if name.endswith(".py") else name
-        if name and name != "hermes" and len(name) <= _LONGEST_NAME and "," not in name:
+        if name and len(name) <= _LONGEST_NAME and "," not in name:
             found[name] = None
     return list(found)[:_MOST_NAMES]
 

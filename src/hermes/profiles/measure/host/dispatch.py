@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,8 @@ from hermes.base.enclosing_calls import enclosing
 from hermes.base.intervals import Intervals, Ints, window
 from hermes.knowledge.blocking_calls import LONG_COPY_NS, launches_a_graph
 from hermes.knowledge.host_work import DISPATCH
-from hermes.knowledge.vendor_traits import ASKED_DIRECTLY, FRAMEWORK_FRAMES, NO_QUEUE, QUEUE_SETTING, traits
+from hermes.knowledge.user_code import is_own
+from hermes.knowledge.vendor_traits import ASKED_DIRECTLY, NO_QUEUE, QUEUE_SETTING, traits
 from hermes.model.host_measures import Dispatch, HostPart, QueueDepth, StepHost, SyncCall
 from hermes.model.step_measures import StepSplit
 from hermes.model.tables import RUNTIME_KINDS
@@ -33,11 +33,6 @@ _SMALL_NS = 10_000
 _FULL = 1_000
 _SLICES = 50
 _SOURCE_LIMIT = 400
-# Frames outside the user's code: the framework, builtins, and modules as such.
-_FOREIGN = re.compile(
-    rf"^<built-in|^nn\.module|{FRAMEWORK_FRAMES}|(^|/)(site|dist)-packages/torch|^torch[./]|^<frozen|^<string>",
-    re.I,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,14 +287,14 @@ def _stacks(rows: StepRows) -> dict[int | None, str]:
 def _line(frames: str | None) -> str | None:
     """The innermost frame of a stack in the user's code; the innermost frame of all if there is none."""
     lines = [line.strip() for line in (frames or "").split("\n") if line.strip()]
-    return next((line for line in lines if not _FOREIGN.search(line)), lines[0] if lines else None)
+    return next((line for line in lines if is_own(line)), lines[0] if lines else None)
 
 
 def _frames(host_op: pl.DataFrame, waits: pl.DataFrame) -> Sequence[str | None]:
     """The innermost Python frame of the user's code around each call, if frames are recorded."""
     python = host_op.filter(pl.col("kind") == "python")
-    foreign = {name: bool(_FOREIGN.search(name)) for name in python["name"].unique()}
-    python = python.filter(~pl.col("name").replace_strict(foreign, default=False, return_dtype=pl.Boolean))
+    own = [name for name in python["name"].unique() if is_own(name)]
+    python = python.filter(pl.col("name").is_in(own))
     at = enclosing(python, waits)
     names = python["name"].to_list()
     return [None if place is None else names[place] for place in at.to_list()]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from hermes.knowledge.host_work import CHECKS
+from hermes.knowledge.user_code import is_own
 from hermes.profiles.measure.host.select_host_calls import calls_of_threads, names_reason, outermost
 
 MOSTLY = 0.4
@@ -20,7 +21,6 @@ All time of such a function counts as checking, unless the function also trains.
 """
 _TRAINS = r"^nn\.Module: |run_backward|^aten::(mm|addmm|bmm|linear|convolution)$"
 _MOST_FRAMES = 200_000
-_LIBRARY = r"^(<|torch/|nn\.Module: |.*/site-packages/|.*/lib/python3)"
 
 
 def numeric_check_calls(host_op: pl.DataFrame) -> pl.DataFrame:
@@ -29,9 +29,9 @@ def numeric_check_calls(host_op: pl.DataFrame) -> pl.DataFrame:
     if not calls.height:
         return calls
     threads = calls.select("pid", "tid").unique()
-    frames = calls_of_threads(
-        host_op.filter((pl.col("kind") == "python") & ~pl.col("name").str.contains(_LIBRARY)), threads
-    )  # fmt: skip
+    python = host_op.filter(pl.col("kind") == "python")
+    own = [name for name in python["name"].unique() if is_own(name)]
+    frames = calls_of_threads(python.filter(pl.col("name").is_in(own)), threads)
     if not 0 < frames.height <= _MOST_FRAMES:
         return calls
     trains = host_op.filter(pl.col("name").str.contains(_TRAINS))["start_ns"].sort().to_numpy()

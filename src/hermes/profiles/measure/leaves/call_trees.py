@@ -21,6 +21,7 @@ from hermes.knowledge.leaf_names import (
     leaf_of_call,
     leaf_of_event,
     marks_collective,
+    stands_before,
     updates,
     waits,
 )
@@ -189,6 +190,11 @@ class CallTrees:
     def telling(self) -> Bools:
         """A mask of the calls whose name decides the leaf of all inside: also ranges of libraries, never steps."""
         return (self.by_name(lambda name: leaf_of_event(name) is not None) & ~self.of_kind("step")) | self._collective
+
+    @cached_property
+    def standing_before(self) -> Bools:
+        """A mask of the frames of Hermes that call functions of the job."""
+        return self.by_name(stands_before)
 
     @cached_property
     def _collective(self) -> Bools:

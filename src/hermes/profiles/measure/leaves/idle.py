@@ -144,6 +144,7 @@ class Host:
         number, none = NUMBER, np.full(len(who), NONE, dtype=np.int64)
         rules: list[tuple[Bools, NDArray[np.int64] | int, How, Ints]] = [
             (calls.first[who], number[Leaf.FIRST_CALL], How.CALL, who),
+            (calls.standing_before[who], number[Leaf.PROFILER], How.CALL, who),
             (special != NONE, calls.special_leaf[np.maximum(special, 0)], How.CALL, special),
             (long_block, number[Leaf.HOST_OPERATOR], How.CALL, block),
             (runtime & (own != NONE), own, How.CALL, who),
