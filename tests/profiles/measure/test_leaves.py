@@ -226,6 +226,24 @@ def test_a_line_of_python_is_its_own_leaf_and_short_ones_lie_between_calls() -> 
     assert found == {"python": 14, "dispatch": 1, "other_compute": 5}
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("train.py(7): parse", {"python": 20}), ("torch/optim/optimizer.py(7): step", {"dispatch": 20})],
+)
+def test_short_functions_of_the_users_in_a_row_are_python_and_those_of_the_framework_dispatch(
+    name: str, found: Mapping[str, int]
+) -> None:
+    tables = draw("""
+        rank0.step     [##################]
+        rank0.python   ABABABABABABABABABAB
+    """, scale_ns=10_000)  # fmt: skip
+    named = {"python": name, "step": "ProfilerStep#0"}
+    names = pl.col("kind").replace_strict(named, default=pl.col("name")).alias("name")
+    made = tree(**{table: tables[table] for table in TABLES} | {"host_op": tables["host_op"].with_columns(names)})
+    sums = made.parts.group_by("leaf").agg(pl.col("ns").sum())
+    assert {LEAVES[leaf].value: ns // 10_000 for leaf, ns in sums.iter_rows()} == found
+
+
 def test_a_range_in_a_frame_hides_no_line_of_python() -> None:
     tables = draw("""
         rank0.step     [##################]

@@ -192,6 +192,16 @@ class CallTrees:
         return (self.by_name(lambda name: leaf_of_event(name) is not None) & ~self.of_kind("step")) | self._collective
 
     @cached_property
+    def in_own_python(self) -> Bools:
+        """A mask of the Python frames of the user's code, and of the builtins that it calls directly."""
+        python = self.of_kind("python")
+        told = [NONE if name.startswith("<built-in") else int(is_own(name)) for name in self.names]
+        own = np.array(told, dtype=np.int8)[self.name]
+        # An operator in between, such as one with hooks, belongs to none.
+        own[~python] = 0
+        return python & (self.inherited(own) == 1)
+
+    @cached_property
     def standing_before(self) -> Bools:
         """A mask of the frames of Hermes that call functions of the job."""
         return self.by_name(stands_before)

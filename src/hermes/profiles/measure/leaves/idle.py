@@ -87,7 +87,7 @@ class Host:
                     pieces.lengths,
                     of[rows],
                     who[at],
-                    ends[at] - starts[at],
+                    self._whole[at],
                     site[rows],
                 )
             )
@@ -113,6 +113,20 @@ class Host:
         first[1:] = (who[1:] != who[:-1]) | (starts[1:] != ends[:-1])
         return starts[first], ends[np.roll(first, -1)], who[first]
 
+    @cached_property
+    def _whole(self) -> Ints:
+        """The ns during which the call of each stretch of the timeline stays innermost.
+
+        Python of the user's that calls no operator for `LONG_NS` is one stretch, however many functions it calls.
+        """
+        starts, ends, who = self._timeline
+        own = self.calls.in_own_python[who]
+        begins = np.ones(len(who), dtype=bool)
+        begins[1:] = ~own[1:] | ~own[:-1] | (starts[1:] != ends[:-1])
+        run = np.cumsum(begins) - 1
+        length = np.bincount(run, weights=ends - starts).astype(np.int64) if len(run) else run
+        return np.where(own & (length[run] >= LONG_NS), length[run], ends - starts)
+
     def _rest(
         self, rows: tuple[Ints, ...], ask: Bools, on_axis: tuple[Ints, Ints, Ints], strong: tuple[Ints, Ints]
     ) -> tuple[Ints, ...]:
@@ -132,7 +146,7 @@ class Host:
         )
 
     def _told(self, start: Ints, ns: Ints, of: Ints, who: Ints, whole: Ints, near: Ints) -> LeafStretches:
-        """The leaf of the innermost call of each stretch; `whole` is the ns during which the call stays innermost."""
+        """The leaf of the innermost call of each stretch; `whole` is as in `_whole`."""
         calls = self.calls
         length = calls.end[who] - calls.start[who]
         runtime, python, operator = (
