@@ -21,7 +21,7 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live contact-sheet judge judge-programs judge-zoo precision paper test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc servers goldens
+.PHONY: help demo demo-live contact-sheet judge judge-programs judge-zoo judge-live precision paper test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc servers goldens
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
@@ -53,6 +53,10 @@ judge-programs: $(VENV)/.dev ## capture programs as people write them, and say w
 judge-zoo: $(VENV)/.dev ## train programs with planted causes and their cures, compare what Hermes names and predicts
 	@$(torch_here)
 	@$(bin)/python -m bench.judgement.zoo --page docs/accuracy.md
+
+judge-live: $(VENV)/.dev ## watch, capture and analyse 24 programs as a user would, and say whether the headlines are right
+	@$(torch_here)
+	@$(bin)/python -m bench.live
 
 precision: $(VENV)/.dev ## plant faults in training programs, and say whether the first culprit is right
 	@$(torch_here)

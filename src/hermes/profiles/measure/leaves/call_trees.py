@@ -199,7 +199,7 @@ class CallTrees:
         own = np.array(told, dtype=np.int8)[self.name]
         # An operator in between, such as one with hooks, belongs to none.
         own[~python] = 0
-        return python & (self.inherited(own) == 1)
+        return np.asarray(python & (self.inherited(own) == 1), dtype=bool)
 
     @cached_property
     def standing_before(self) -> Bools:
