@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.knowledge.user_code import frame_of, is_framework, is_own
+from hermes.knowledge.user_code import frame_of, is_framework, is_own, own_line
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,10 @@ def test_a_frame_has_a_place_that_fits_a_line() -> None:
 def test_python_of_the_framework_is_told() -> None:
     assert is_framework("torch/autograd/graph.py(966): _engine_run_backward")
     assert not is_framework("train.py(1): f")
+
+
+def test_the_line_of_a_comprehension_is_that_of_the_function_it_is_written_in() -> None:
+    stack = ["<built-in function float>", "rows.py(21): <listcomp>", "rows.py(18): read", "train.py(3): main"]
+    assert own_line(stack) == "rows.py(18): read"
+    assert own_line(["rows.py(21): <genexpr>", "train.py(3): main"]) == "rows.py(21): <genexpr>"
+    assert own_line(["torch/x.py(1): f"]) == ""

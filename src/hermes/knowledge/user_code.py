@@ -6,7 +6,7 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from hermes.knowledge.vendor_traits import FRAMEWORK_FRAMES
@@ -90,6 +90,27 @@ def is_own(text: str, told: Collection[str] = ()) -> bool:
     if told:
         return frame.package in told
     return frame.package not in _LIBRARIES and frame.package not in sys.stdlib_module_names
+
+
+_COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
+
+
+def is_comprehension(frame: Frame) -> bool:
+    """Whether a frame is a comprehension or a generator expression: a part of the function that it is written in."""
+    return frame.function in _COMPREHENSIONS
+
+
+def own_line(stack: Iterable[str], told: Collection[str] = ()) -> str:
+    """The innermost line of the user's code in a stack, whose innermost frame comes first; empty if there is none.
+
+    The line of a comprehension is that of the function that it is written in.
+    """
+    own = [(text.strip(), frame) for text in stack if is_own(text, told) and (frame := frame_of(text))]
+    if not own:
+        return ""
+    first, inner = own[0]
+    around = next((one for one in own if not is_comprehension(one[1])), own[0])
+    return around[0] if around[1].file == inner.file else first
 
 
 _MODULES = frozenset({"torch", "torch_npu", "numpy", "np", "os", "gc", "dist", "mindspore", *dir(builtins)})

@@ -431,6 +431,19 @@ def test_of_a_function_that_hermes_wraps_only_the_wrappers_own_time_is_hermes() 
     assert (found[Leaf.PROFILER], found[Leaf.MATRIX_PRODUCT]) == (4, 4)
 
 
+def test_a_mark_that_outlasts_the_function_in_which_it_begins_takes_nothing_from_the_function() -> None:
+    # A generator makes each step: it is resumed inside one mark, and again inside the next.
+    tables = draw("""
+        rank0.step     .[##################]
+        rank0.python   PPPPPPPPPP...........
+        rank0.host     ...AAAAAA............
+    """, scale_ns=100_000)  # fmt: skip
+    names = pl.col("kind").replace_strict({"python": "train.py(7): steps"}, default=pl.col("name")).alias("name")
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": tables["host_op"].with_columns(names)})
+    by_place = {place: ns // 100_000 for place, ns in made.parts.group_by("place").agg(pl.col("ns").sum()).iter_rows()}
+    assert by_place["train.py:7 `steps`"] == 9
+
+
 def test_the_first_launch_of_a_kernel_that_loads_its_code_is_a_first_call() -> None:
     text = """
         rank0.step     [##################################]
@@ -724,5 +737,9 @@ class _Rank:
     def __init__(self, tables: Mapping[str, pl.DataFrame]) -> None:
         self.rank, self._tables = 0, tables
 
-    def table(self, name: str) -> pl.DataFrame:
-        return self._tables[name]
+    @property
+    def data(self) -> _Rank:
+        return self
+
+    def table(self, name: str, *_columns: str) -> pl.DataFrame:
+        return self._tables.get(name, pl.DataFrame())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from hermes.knowledge.host_settings import OWN_CODE
-from hermes.knowledge.user_code import frame_of, is_own
+from hermes.knowledge.user_code import frame_of, is_own, own_line
 from hermes.model.code_measures import SEEN_MOSTLY, CodeLine
 from hermes.profiles.measure.host.select_host_calls import spans
 from hermes.profiles.measure.registry import RankTables
@@ -27,9 +27,10 @@ _LONGEST_NS = 2_000_000_000
 class LineSamples:
     """How long each line was the innermost line of the user's code, in ns, by file and function.
 
-    `moments` are the single samples: when (`start_ns`), and the line of the user's code (`line`: `file(line):
-    function`). A late sample stands for all the time since the sample before. A call that holds the interpreter lock,
-    such as a garbage collection, is sampled only at its end.
+    `moments` are the single samples: when (`start_ns`), the line of the user's code (`line`: `file(line): function`),
+    and, if that is a comprehension, the line of the function around it (`named`). A late sample stands for all the time
+    since the sample before. A call that holds the interpreter lock, such as a garbage collection, is sampled only at
+    its end.
     """
 
     counts: Mapping[tuple[str, str], Counter[int]]
@@ -128,9 +129,13 @@ def seen_of(rank: RankTables) -> LineSamples | None:
         frames: next((line.strip() for line in str(frames).split("\n") if is_own(line, told)), None)
         for frames in sample["frames"].unique()
     }
-    line = pl.col("frames").replace_strict(lines, return_dtype=pl.String).alias("line")
+    named = {frames: own_line(str(frames).split("\n"), told) or None for frames in lines}
+    line, function = (
+        pl.col("frames").replace_strict(texts, return_dtype=pl.String).alias(name)
+        for name, texts in (("line", lines), ("named", named))
+    )
     since = pl.col("start_ns").diff()
-    looks = sample.select(pl.col("ts_ns").alias("start_ns"), line).sort("start_ns", maintain_order=True)
+    looks = sample.select(pl.col("ts_ns").alias("start_ns"), line, function).sort("start_ns", maintain_order=True)
     usual = since.median().fill_null(1).clip(1)
     late = (since > _LATE * usual) & since.is_between(_SHORTEST_NS, _LONGEST_NS)
     looks = looks.with_columns(pl.when(late).then(since).otherwise(usual).cast(pl.Int64).alias("ns"))
@@ -142,7 +147,7 @@ def seen_of(rank: RankTables) -> LineSamples | None:
             counts.setdefault((frame.file, frame.function), Counter())[frame.line] += ns
     split = rank.once(typical_of)
     return LineSamples(
-        counts=counts, step_ns=split.whole_ns if split else 0, moments=moments.select("start_ns", "line")
+        counts=counts, step_ns=split.whole_ns if split else 0, moments=moments.select("start_ns", "line", "named")
     )
 
 

@@ -25,7 +25,7 @@ from hermes.knowledge.leaf_names import (
     updates,
     waits,
 )
-from hermes.knowledge.user_code import is_own
+from hermes.knowledge.user_code import frame_of, is_comprehension, is_own, own_line
 from hermes.model.leaf import Leaf
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.leaves.encode_texts import coded, pairs_of
@@ -76,7 +76,7 @@ class ThreadAxis:
 
 
 class CallTrees:
-    """The calls of a rank in the order of the axis, each after the call that contains it.
+    """The calls of a rank in the order of the axis, each after the call that contains it; marks of steps contain none.
 
     `start`, `end` are on the axis, `parent` is an index or -1, `depth` is 0 for outermost calls. `name` and `kind` are
     indices into `names` and `kinds`; `recorded` gives other recorded columns. `launched` has `correlation` and `name`
@@ -99,6 +99,8 @@ class CallTrees:
         began = host_op["start_ns"].to_numpy()[some]
         start = self.axis.at(thread[some], began)
         end = self.axis.at(thread[some], began + host_op["dur_ns"].to_numpy()[some])
+        # A loop that steps inside a function opens a mark in one call of the function, and closes it in the next.
+        end = np.where(self.of_kind("step", which=some), np.minimum(end, start + 1), end)
         start = begun_with(start, end, self.of_kind(*RUNTIME_KINDS, which=some))
         order = calls_by_start(start, end)
         self.start = start[order]
@@ -192,6 +194,13 @@ class CallTrees:
         return (self.by_name(lambda name: leaf_of_event(name) is not None) & ~self.of_kind("step")) | self._collective
 
     @cached_property
+    def opened(self) -> frozenset[str]:
+        """The names of the Python frames that were open when the first marked step began."""
+        first = self.start[self.of_kind("step")].min(initial=np.iinfo(np.int64).max)
+        around = self.of_kind("python") & (self.start <= first) & (self.end > first)
+        return frozenset(self.names[name] for name in np.unique(self.name[around]).tolist())
+
+    @cached_property
     def in_own_python(self) -> Bools:
         """A mask of the Python frames of the user's code, and of the builtins that it calls directly."""
         python = self.of_kind("python")
@@ -274,13 +283,23 @@ class CallTrees:
         The line is known from Python frames, or from the stack that the profiler kept with an operator. What autograd
         does for an operator belongs to the line of that operator.
         """
-        frames = self.of_kind("python") & self.by_name(is_own)
-        own = np.where(frames, self.name, NONE)
+        own = np.where(self.of_kind("python") & self.by_name(is_own), self.name, NONE)
+        own = self._without_comprehensions(own)
         if self._stacks:
             stacks = self.recorded("stack_id")["stack_id"]
             told = stacks.replace_strict(self._stacks, default=NONE, return_dtype=pl.Int32).fill_null(NONE).to_numpy()
             own = np.where(own == NONE, told, own)
         return self._with_forward(own)
+
+    def _without_comprehensions(self, own: Ints) -> Ints:
+        """The lines without comprehensions of the function around them: they are lines of that function."""
+        frames = [frame_of(name) for name in self.names]
+        inner = np.array([frame is not None and is_comprehension(frame) for frame in frames], dtype=bool)
+        if not inner[own[own != NONE]].any():
+            return own
+        file = np.array([hash(frame.file) if frame else 0 for frame in frames], dtype=np.int64)
+        named = self.inherited(np.where((own != NONE) & ~inner[own], own, NONE))
+        return np.where((own != NONE) & inner[own] & (named != NONE) & (file[named] == file[own]), NONE, own)
 
     @cached_property
     def forward(self) -> Ints:
@@ -413,4 +432,4 @@ def _with_collections(host_op: pl.DataFrame, gc: pl.DataFrame) -> pl.DataFrame:
 def _own_lines(stack: pl.DataFrame) -> Iterator[tuple[int, str]]:
     """Stack numbers, each with its innermost frame of the user's code; empty if it has none."""
     for number, frames in stack.select("stack_id", "frames").iter_rows():
-        yield number, next((frame for frame in (frames or "").split("\n") if is_own(frame)), "")
+        yield number, own_line((frames or "").split("\n"))

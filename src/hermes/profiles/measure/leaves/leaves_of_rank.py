@@ -10,6 +10,7 @@ import polars as pl
 from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
 from hermes.base.usable_cores import spare_thread
 from hermes.model.leaf_time import How, LeafTime
+from hermes.profiles.measure.code.line_samples import seen_of
 from hermes.profiles.measure.leaves.call_trees import LEAVES, CallTrees
 from hermes.profiles.measure.leaves.idle import Host, idle_parts, within_operations
 from hermes.profiles.measure.leaves.labelled_stretches import Overlay, cut_at, stretches_outside
@@ -54,6 +55,8 @@ _COMM_OP = (
 _TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc", "stack")
 NO_WAITS = pl.DataFrame(schema={"comm_id": pl.Int64, "split": pl.Boolean, "wait_ns": pl.Int64, "last": pl.Int64})
 """The waits of a rank without other ranks: nothing is known of the others."""
+NO_SAMPLES = pl.DataFrame(schema={"start_ns": pl.Int64, "line": pl.String})
+"""The samples of the stepping thread: none were taken."""
 NOBODY = pl.DataFrame(schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
 """The times in which other ranks waited for a rank: none."""
 
@@ -69,19 +72,21 @@ class RankLeaves:
 def tree(
     host_op: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, step: pl.DataFrame,
     gc: pl.DataFrame, stack: pl.DataFrame, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY,
+    samples: pl.DataFrame = NO_SAMPLES,
 ) -> RankLeaves:  # fmt: skip
     """The leaves of a rank, computed from its tables.
 
     `waits` has a row for each operation: `comm_id`, `split` (whether wait and transfer can be told apart), `wait_ns`
     (its wait from the start on) and `last` (the awaited rank). `held` has one row for each time that another rank
-    waited for this rank: `start_ns` and `end_ns`, on the clock of this rank.
+    waited for this rank: `start_ns` and `end_ns`, on the clock of this rank. `samples` are moments of the stepping
+    thread (`start_ns`), each with the line of the user's code (`line`).
     """
     first, last = _span(host_op, kernel, comm_op, step)
     launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
     calls = CallTrees(host_op, gc, stack, first, last, launched, flow.filter(pl.col("kind") == "launch"))
     tasks = tasks_of(kernel, comm_op, flow, calls)
     windows = windows_of(step, tasks, calls)
-    sites = LeafSites(calls, Overlay(held["start_ns"].to_numpy(), held["end_ns"].to_numpy()), kernel, comm_op)
+    sites = LeafSites(calls, Overlay(held["start_ns"].to_numpy(), held["end_ns"].to_numpy()), kernel, comm_op, samples)
     if not len(windows):
         return RankLeaves(windows=windows, parts=_NOTHING)
     if not len(tasks):
@@ -161,7 +166,9 @@ def typical(windows: Windows) -> int:
 
 def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY) -> tuple[LeafTime, ...]:
     """The leaf of each nanosecond of a rank's steps, summed; `waits` and `held` are as for `tree`."""
-    made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, held=held)
+    seen = seen_of(rank)
+    samples = seen.moments.select("start_ns", pl.col("named").alias("line")) if seen else NO_SAMPLES
+    made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, held=held, samples=samples)
     windows, parts = made.windows, made.parts
     if not len(windows):
         return ()

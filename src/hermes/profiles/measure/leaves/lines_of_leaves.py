@@ -18,6 +18,7 @@ from hermes.profiles.measure.leaves.encode_texts import coded
 from hermes.profiles.measure.leaves.labelled_stretches import Overlay
 from hermes.profiles.measure.leaves.leaf_stretches import AT, LeafStretches
 from hermes.profiles.measure.leaves.nesting import NONE, Bools, Ints
+from hermes.profiles.measure.leaves.sampled_lines import SampledLines
 from hermes.profiles.measure.leaves.tasks import PARTS, Tasks
 
 LEAF = ["leaf", "how", "what", "place", "awaited"]
@@ -64,7 +65,10 @@ class Spans:
 class LeafSites:
     """Finds, for parts of a rank's time, the operator's name, the line, and how long other ranks waited meanwhile."""
 
-    def __init__(self, calls: CallTrees, held: Overlay, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> None:
+    def __init__(
+        self, calls: CallTrees, held: Overlay, kernel: pl.DataFrame, comm_op: pl.DataFrame, samples: pl.DataFrame
+    ) -> None:
+        self._samples = SampledLines(samples, calls.lines, calls.opened)
         self.calls, self._held, self._kernels = calls, held, kernel.height
         self._about = _about(kernel, comm_op)
         self._codes = [coded(self._about[name])[1] for name in ("name", "type", "unit")]
@@ -73,17 +77,20 @@ class LeafSites:
         """The time of each leaf by step, operator and line of code, as a frame."""
         keep = np.flatnonzero(parts.ns > 0)
         start, ns = parts.start[keep], parts.ns[keep]
+        leaf, place = parts.leaf[keep], self._place_of(parts.site[keep])
         rows = {
-            "step": step[keep], "leaf": parts.leaf[keep], "how": parts.how[keep],
-            "what": self._name_of(parts.what[keep]), "place": self._place_of(parts.site[keep]), "ns": ns,
-            "held": self._held.on(start, ns),
+            "step": step[keep], "leaf": leaf, "how": parts.how[keep], "what": self._name_of(parts.what[keep]),
+            "place": place, "ns": ns, "held": self._held.on(start, ns),
         }  # fmt: skip
         # Look up names for the sums, which are few.
         sums = pl.DataFrame(rows).group_by("step", "leaf", "how", "what", "place", maintain_order=True)
         told = sums.agg(pl.col("ns", "held").sum())
+        seen = self._samples.within(start, ns, leaf)
+        lines = [seen.line_of(*pair) for pair in told.select("leaf", "place").iter_rows()]
         told = told.with_columns(
             *(self._said(told[name].to_numpy()).alias(name) for name in ("what", "place")), awaited=pl.lit(NONE)
         )
+        told = told.with_columns(place=pl.coalesce(pl.Series(lines, dtype=pl.String), "place"))
         return sum_by_place(told.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()))
 
     def waits(self, tasks: Tasks, own: Spans, comm_op: pl.DataFrame, waits: Waits) -> pl.DataFrame:
