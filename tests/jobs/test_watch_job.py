@@ -337,6 +337,15 @@ def test_a_capture_of_single_slow_steps_begins_with_the_next_where_they_come_eve
     assert asked.request.start_step % 20 == 0
 
 
+@pytest.mark.parametrize(("period", "grows", "steps"), [(5, True, 5), (5, False, 2), (20, True, 2)])
+def test_a_capture_of_no_given_number_of_steps_holds_one_that_is_evenly_longer(
+    live_job: LiveJob, period: int, grows: bool, steps: int
+) -> None:
+    live_job.steps(([10.0] * (period - 1) + [60.0]) * 12)
+    asked = request_capture_of_job(live_job.job, replace(WISH, grows=grows), now_ns=NOW)
+    assert asked.request.steps == steps
+
+
 def test_a_capture_of_uneven_slow_steps_is_long_enough_to_hold_one(live_job: LiveJob) -> None:
     dice = random.Random(3)
     walls = [200.0 if dice.random() < 0.05 else 10.0 for _ in range(400)]

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from hermes.jobs.api import request_capture
 
 
+_STEPS = 2
+"""The number of steps to capture, unless the user names another number or some steps are evenly longer."""
+
+
 @ends(
     {
         Exit.PARTLY: "not every rank has finished",
@@ -33,7 +37,11 @@ if TYPE_CHECKING:
 )
 @click.command("profile")
 @click.argument("job", required=False, default="")
-@click.option("--steps", type=click.IntRange(1, 100), default=2, help="Number of steps to capture.")
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 100),
+    help="Number of steps to capture; by default 2, or more if every third to tenth is longer.",
+)
 @click.option("--level", default="standard", help="Level of detail: light, standard or full.")
 @click.option("--ranks", default="", help="Ranks to capture, such as 0,3-5; by default all.")
 @click.option("--memory", is_flag=True, help="Record memory allocations too.")
@@ -90,7 +98,7 @@ if TYPE_CHECKING:
     "--every", type=click.IntRange(1), help="Begin at a step that is a multiple of this number; with --kineto-daemon."
 )
 def run(
-    job: str, steps: int, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int, user: str,
+    job: str, steps: int | None, level: str, ranks: str, out: Path | None, aic_metrics: str, largest: int, user: str,
     more: tuple[str, ...], dynamic_config: Path | None, socket_dir: Path | None, start_step: int | None,
     every: int | None, form: str, *,
     memory: bool, stack: bool | None, mstx: bool, status: bool, cancel: bool, replace: bool, kineto_daemon: bool,
@@ -120,8 +128,8 @@ def run(
     )  # fmt: skip
     if dynamic_config is not None:
         _without_hermes(
-            dynamic_config, replace=replace, steps=steps, level=level, ranks=chosen, out=out or dynamic_config,
-            options=options, **({"start_step": start_step} if start_step else {}),
+            dynamic_config, replace=replace, steps=steps or _STEPS, level=level, ranks=chosen,
+            out=out or dynamic_config, options=options, **({"start_step": start_step} if start_step else {}),
         )  # fmt: skip
         return
     if kineto_daemon:
@@ -129,7 +137,7 @@ def run(
 
         leave(
             record(
-                socket_dir, job, steps=steps, level=level, ranks=chosen, out=out or Path(), stack=stack,
+                socket_dir, job, steps=steps or _STEPS, level=level, ranks=chosen, out=out or Path(), stack=stack,
                 start_step=start_step, every=every, largest_bytes=largest * 1_000_000,
             )
         )  # fmt: skip
@@ -148,8 +156,8 @@ def run(
     if follow:
         leave(_followed(found, start_step or 0, form))
     wish = request_capture.CaptureWish(
-        steps=steps, level=level, ranks=chosen, out=out, options=options, largest_bytes=largest * 1_000_000,
-        start_step=start_step,
+        steps=steps or _STEPS, level=level, ranks=chosen, out=out, options=options, largest_bytes=largest * 1_000_000,
+        start_step=start_step, grows=steps is None,
     )  # fmt: skip
     if waits := check_capture_request(found, options):
         show_line(teller(None)(waits), to=sys.stderr)

@@ -17,7 +17,7 @@ from hermes.base.say import say
 from hermes.base.write_atomic import write_atomic
 from hermes.inside.wire.control import FINAL, LEVELS, Control, Request, Slot
 from hermes.inside.wire.errors import LiveError
-from hermes.inside.wire.long_steps import long_steps
+from hermes.inside.wire.long_steps import LongSteps, long_steps
 from hermes.inside.wire.ring import RingReader
 from hermes.inside.wire.rundir import Job, default_root, jobs, rings, running
 from hermes.inside.wire.step_record import AT, FLAGS
@@ -40,6 +40,8 @@ _LATELY = 3
 """Number of last steps that predict the length of the next ones: after an alarm, earlier steps have another length."""
 _PATIENCE_NS = 20_000_000_000
 """Time in ns that a capture waits for the next step of an evenly spaced pattern of long steps."""
+_MOST_GROWN = 10
+"""The largest number of steps that a capture takes to hold a step of an evenly spaced pattern of long steps."""
 _NOT_OWN = FLAGS["first"] | FLAGS["profiled"] | FLAGS["foreign_profiler"]
 _SLACK = 20
 _LOOKED_AT, _MOST_STEPS = 400, 60
@@ -61,6 +63,8 @@ class CaptureWish:
     largest_bytes: int = 2_000_000_000
     long: bool = False
     """Whether the capture is about long steps: it begins with the next long step, if these come evenly."""
+    grows: bool = False
+    """Whether the capture takes more steps, up to ten, if long steps come evenly: as many as hold one."""
     start_step: int | None = None
     """The first step of the capture, if another host or program sets it, as for a capture over several hosts; None
     means soon."""
@@ -138,15 +142,27 @@ def _near_long(job: Job, start: int, behind: int) -> int:
     With `behind`, the capture holds ordinary steps, and the line samples, which begin some steps earlier, hold the long
     step.
     """
+    if (found := _long_of(job)) is None:
+        return start
+    chosen = found.next_after(start - behind) + behind
+    mean_ns = found.usual_ns + found.extra_ns * found.count // found.steps
+    return chosen if (chosen - start) * mean_ns <= _PATIENCE_NS else start
+
+
+def _long_of(job: Job) -> LongSteps | None:
+    """The evenly spaced long steps of the first rank that has some."""
     for _, rows in _records(job):
         own = [row for row in rows if not row[AT["flags"]] & _NOT_OWN]
-        walls = [row[AT["wall_ns"]] for row in own]
-        found = long_steps([row[AT["step"]] for row in own], walls)
-        if found is not None:
-            chosen = found.next_after(start - behind) + behind
-            near = (chosen - start) * sum(walls) // len(walls) <= _PATIENCE_NS
-            return chosen if near else start
-    return start
+        if found := long_steps([row[AT["step"]] for row in own], [row[AT["wall_ns"]] for row in own]):
+            return found
+    return None
+
+
+def _grown(job: Job, wish: CaptureWish) -> CaptureWish:
+    """The wish with enough steps to hold one of the evenly spaced long steps, if it may grow and these are near."""
+    found = _long_of(job) if wish.grows else None
+    near = found is not None and found.period <= _MOST_GROWN
+    return replace(wish, steps=max(wish.steps, found.period)) if found is not None and near else wish
 
 
 def steps_to_hold_a_long_one(rows: Iterable[tuple[int, ...]]) -> int:
@@ -179,6 +195,7 @@ def request_capture_of_job(job: Job, wish: CaptureWish, *, now_ns: int, lead: in
             capture_messages.captures_full(used=used), where=str(job.captures), hint=capture_messages.REMOVE_CAPTURES
         )  # fmt: skip
     slowest = max(wall for _, wall in at.values())
+    wish = _grown(job, wish)
     start = _first_step(job, wish, at, lead)
     stamp = datetime.fromtimestamp(now_ns / 1e9, timezone.utc).strftime("%Y%m%d-%H%M%S-%f")[:-3]
     kind = "auto" if wish.automatic else "manual"

@@ -12,6 +12,7 @@ NAMES = ("train.py(9): <module>", "net.py(3): forward", "net.py(20): forward", "
 
 def line_of(place: int, leaf: int, *samples: tuple[int, str]) -> str | None:
     rows = pl.DataFrame(samples, schema={"start_ns": pl.Int64, "line": pl.String}, orient="row")
+    rows = rows.with_columns(ns=pl.lit(4))
     # Leaf 1 lasts from 0 to 100, leaf 2 from 100 to 200.
     edges = (np.array([0, 100]), np.array([100, 100]), np.array([1, 2]))
     return SampledLines(rows, NAMES, {NAMES[0]}).within(*edges).line_of(leaf, place)

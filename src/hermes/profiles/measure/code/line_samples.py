@@ -28,7 +28,8 @@ class LineSamples:
     """How long each line was the innermost line of the user's code, in ns, by file and function.
 
     `moments` are the single samples: when (`start_ns`), the line of the user's code (`line`: `file(line): function`),
-    and, if that is a comprehension, the line of the function around it (`named`). A late sample stands for all the time
+    if that is a comprehension, the line of the function around it (`named`), and the time for which the sample stands
+    (`ns`). A late sample stands for all the time
     since the sample before. A call that holds the interpreter lock, such as a garbage collection, is sampled only at
     its end.
     """
@@ -147,7 +148,7 @@ def seen_of(rank: RankTables) -> LineSamples | None:
             counts.setdefault((frame.file, frame.function), Counter())[frame.line] += ns
     split = rank.once(typical_of)
     return LineSamples(
-        counts=counts, step_ns=split.whole_ns if split else 0, moments=moments.select("start_ns", "line", "named")
+        counts=counts, step_ns=split.whole_ns if split else 0, moments=moments.select("start_ns", "line", "named", "ns")
     )
 
 

@@ -55,7 +55,7 @@ _COMM_OP = (
 _TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc", "stack")
 NO_WAITS = pl.DataFrame(schema={"comm_id": pl.Int64, "split": pl.Boolean, "wait_ns": pl.Int64, "last": pl.Int64})
 """The waits of a rank without other ranks: nothing is known of the others."""
-NO_SAMPLES = pl.DataFrame(schema={"start_ns": pl.Int64, "line": pl.String})
+NO_SAMPLES = pl.DataFrame(schema={"start_ns": pl.Int64, "line": pl.String, "ns": pl.Int64})
 """The samples of the stepping thread: none were taken."""
 NOBODY = pl.DataFrame(schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
 """The times in which other ranks waited for a rank: none."""
@@ -79,7 +79,7 @@ def tree(
     `waits` has a row for each operation: `comm_id`, `split` (whether wait and transfer can be told apart), `wait_ns`
     (its wait from the start on) and `last` (the awaited rank). `held` has one row for each time that another rank
     waited for this rank: `start_ns` and `end_ns`, on the clock of this rank. `samples` are moments of the stepping
-    thread (`start_ns`), each with the line of the user's code (`line`).
+    thread (`start_ns`), each with the line of the user's code (`line`) and the time for which it stands (`ns`).
     """
     first, last = _span(host_op, kernel, comm_op, step)
     launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
@@ -167,7 +167,7 @@ def typical(windows: Windows) -> int:
 def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY) -> tuple[LeafTime, ...]:
     """The leaf of each nanosecond of a rank's steps, summed; `waits` and `held` are as for `tree`."""
     seen = seen_of(rank)
-    samples = seen.moments.select("start_ns", pl.col("named").alias("line")) if seen else NO_SAMPLES
+    samples = _placed(seen.moments) if seen else NO_SAMPLES
     made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, held=held, samples=samples)
     windows, parts = made.windows, made.parts
     if not len(windows):
@@ -197,6 +197,13 @@ def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame 
         )
         for leaf, how, what, place, awaited, total, one, slow, held_ns in cut.iter_rows()
     )  # fmt: skip
+
+
+def _placed(moments: pl.DataFrame) -> pl.DataFrame:
+    """Samples for `tree`: a late sample, for which a call kept the interpreter to itself, lies in the middle of it."""
+    late = pl.col("ns") > pl.col("ns").min()
+    moment = pl.col("start_ns") - pl.when(late).then(pl.col("ns") // 2).otherwise(0)
+    return moments.select(moment.alias("start_ns"), pl.col("named").alias("line"), "ns")
 
 
 def _fewer_awaited(sums: pl.DataFrame) -> pl.DataFrame:

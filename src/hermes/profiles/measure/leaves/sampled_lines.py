@@ -22,13 +22,13 @@ Function = tuple[str, str, int]
 
 
 class SampledLines:
-    """The samples of a thread (`start_ns`, `line`), for places that are indices into `names`.
+    """The samples of a thread (`start_ns`, `line`, `ns`), for places that are indices into `names`.
 
     `opened` are the names of the frames that were open when the capture began.
     """
 
     def __init__(self, samples: pl.DataFrame, names: Sequence[str], opened: Collection[str]) -> None:
-        self._when = samples["start_ns"].to_numpy()
+        self._when, self._ns = samples["start_ns"].to_numpy(), samples["ns"].to_list()
         frames = {place: frame_of(name) for place, name in enumerate(names)} if samples.height else {}
         # A function that was open does not tell where it begins, nor does a generator that is resumed.
         loops = {(frame.file, frame.function) for frame in map(frame_of, opened) if frame}
@@ -54,23 +54,23 @@ class SampledLines:
         order = np.argsort(start, kind="stable")
         part = order[np.maximum(np.searchsorted(start[order], self._when, side="right") - 1, 0)]
         hit = (self._when >= start[part]) & (self._when < start[part] + ns[part])
-        for number, seen in zip(np.where(hit, leaf[part], NONE).tolist(), self._seen, strict=True):
+        for number, seen, stands in zip(np.where(hit, leaf[part], NONE).tolist(), self._seen, self._ns, strict=True):
             if seen:
                 said, function = seen
                 for way in {number, NONE}:
-                    found.setdefault((way, function), Counter())[said] += 1
+                    found.setdefault((way, function), Counter())[said] += stands
         return LeafLines(lines=found, functions=self._functions)
 
 
 @dataclass(frozen=True, slots=True)
 class LeafLines:
-    """How often each line was sampled, by leaf (-1: in any) and function; `functions` are those of the places."""
+    """The sampled time of each line in ns, by leaf (-1: in any) and function; `functions` are those of the places."""
 
     lines: Mapping[tuple[int, Function], Counter[str]]
     functions: Mapping[int, Function]
 
     def line_of(self, leaf: int, place: int) -> str | None:
-        """The line of a place at which most samples of a leaf lie, else most samples of all; None if there are none."""
+        """The line of a place with most sampled time of a leaf, else with most of all; None if there is no sample."""
         function = self.functions.get(place)
         if function is None:
             return None
