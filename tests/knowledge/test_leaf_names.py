@@ -11,9 +11,9 @@ from hermes.knowledge.leaf_names import (
     leaf_of_call,
     leaf_of_event,
     leaf_of_operator,
-    stands_before,
     waits,
 )
+from hermes.knowledge.user_code import stands_before
 from hermes.model.leaf import Leaf
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.knowledge.user_code import frame_of, is_framework, is_own, own_line
+from hermes.knowledge.user_code import frame_of, is_framework, is_own, own_line, works_for_hermes
 
 
 @pytest.mark.parametrize(
@@ -78,3 +78,11 @@ def test_the_line_of_a_comprehension_is_that_of_the_function_it_is_written_in() 
     assert own_line(stack) == "rows.py(18): read"
     assert own_line(["rows.py(21): <genexpr>", "train.py(3): main"]) == "rows.py(21): <genexpr>"
     assert own_line(["torch/x.py(1): f"]) == ""
+
+
+def test_a_stack_in_which_hermes_works_says_nothing_of_the_line_that_called_hermes() -> None:
+    optimizer, step = "torch/optim/optimizer.py(509): wrapper", "train.py(17): <module>"
+    entered, called = (f"/me/src/hermes/inside/error_guard.py(44): {name}" for name in ("entered", "called"))
+    assert works_for_hermes(["pathlib.py(1044): open", entered, optimizer, step])
+    assert not works_for_hermes(["torch/_tensor.py(5): backward", called, step])
+    assert not works_for_hermes(["torch/_tensor.py(5): backward", step, entered])

@@ -12,7 +12,7 @@ from hermes.knowledge.blocking_calls import allocates, is_blocking, is_copy
 from hermes.knowledge.host_work import CHECKPOINT, COMPILATION, DATA, EVENTS, OPTIMIZER, PATTERNS, is_collective
 from hermes.knowledge.input_work import MAIN_PROCESS, TAKE_FRAME, WAIT_FRAME, WORKERS
 from hermes.knowledge.operators import kind_of_kernel, operator_of
-from hermes.knowledge.user_code import HERMES_FILES
+from hermes.knowledge.user_code import HERMES_FILES, stands_before
 from hermes.model.leaf import Leaf
 
 _OF_CLASS = {
@@ -59,8 +59,6 @@ _PROFILER = re.compile(
     r"|enable_profiler|_disable_profiler|_prepare_profiler|_kineto|acl_profiler"
 )
 """The profiler's own frames and calls, and Kineto's name for the time of its own tools (`overhead`)."""
-_STANDS_BEFORE = re.compile(r"(^|/)hermes/inside/(error_guard|border)\.py\(\d+\): called$")
-"""A frame of Hermes that calls a function of the job: the frame's own time is Hermes', work inside it is the job's."""
 _MAKES = re.compile(
     r"^(cuda|cu|hip|acl|aclrt)(stream|event|context|ctx)?(create|moduleload|libraryload|binaryload)", re.I
 )
@@ -89,12 +87,6 @@ def leaf_of_event(name: str) -> Leaf | None:
     if stands_before(low):
         return None
     return next((leaf for pattern, leaf in _OF_EVENT if pattern.search(low)), None)
-
-
-@lru_cache(maxsize=65_536)
-def stands_before(name: str) -> bool:
-    """Whether a frame is a function of Hermes that calls a function of the job: only its own time is Hermes'."""
-    return bool(_STANDS_BEFORE.search(name))
 
 
 @lru_cache(maxsize=16_384)

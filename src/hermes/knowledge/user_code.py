@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import re
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hermes.knowledge.vendor_traits import FRAMEWORK_FRAMES
 
@@ -15,6 +17,8 @@ FRAMEWORKS = frozenset({"torch", "torch_npu", "mindspore", "functorch"})
 """Packages whose Python carries an operator to the device."""
 HERMES_FILES = r"(^|/)hermes/inside/|(^|/)hermes_waits_to_(watch|record)\.py\b"
 """The files of Hermes that run in a job, wherever Hermes is installed; a job may have its own package `hermes`."""
+
+_STANDS_BEFORE = re.compile(r"(^|/)hermes/inside/(error_guard|border)\.py\(\d+\): called$")
 
 _LIBRARIES = FRAMEWORKS | {
     "PIL", "_distutils_hack", "accelerate", "aiohttp", "aiter", "albumentations", "apex", "bitsandbytes", "boto3",
@@ -37,6 +41,7 @@ _INSTALLED = re.compile(
     r"(^|/)(site|dist)-packages/|(^|/)lib(64)?/python\d[^/]*/|^<(?!ipython)|(^|/)torchrun$|(^|/)(site|user)customize\.py$",
     re.I,
 )
+_OF_HERMES = re.compile(HERMES_FILES)
 _FRAMEWORK_FILE = re.compile(f"{FRAMEWORK_FRAMES}|{HERMES_FILES}", re.I)
 _PACKAGE_IN = re.compile(r"(?:site|dist)-packages/([^/]+)")
 
@@ -74,6 +79,12 @@ def frame_of(text: str) -> Frame | None:
     return Frame(file=found["file"], line=int(found["line"]), function=found["function"])
 
 
+@lru_cache(maxsize=65_536)
+def stands_before(name: str) -> bool:
+    """Whether a frame is a function of Hermes that calls a function of the job: only its own time is Hermes'."""
+    return bool(_STANDS_BEFORE.search(name))
+
+
 def is_framework(text: str) -> bool:
     """Whether a frame is Python code of the framework, or of Hermes."""
     frame = frame_of(text)
@@ -98,6 +109,15 @@ _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>
 def is_comprehension(frame: Frame) -> bool:
     """Whether a frame is a comprehension or a generator expression: a part of the function that it is written in."""
     return frame.function in _COMPREHENSIONS
+
+
+def works_for_hermes(stack: Iterable[str], told: Collection[str] = ()) -> bool:
+    """Whether a stack, innermost frame first, works for Hermes: some function of Hermes was called by the user's code.
+
+    Functions of Hermes that call a function of the job do not count.
+    """
+    below = itertools.takewhile(lambda text: not is_own(text, told), stack)
+    return any(_OF_HERMES.search(text) and not stands_before(text.strip()) for text in below)
 
 
 def own_line(stack: Iterable[str], told: Collection[str] = ()) -> str:

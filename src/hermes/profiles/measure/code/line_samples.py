@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from hermes.knowledge.host_settings import OWN_CODE
-from hermes.knowledge.user_code import frame_of, is_own, own_line
+from hermes.knowledge.user_code import frame_of, is_own, own_line, works_for_hermes
 from hermes.model.code_measures import SEEN_MOSTLY, CodeLine
 from hermes.profiles.measure.host.select_host_calls import spans
 from hermes.profiles.measure.registry import RankTables
@@ -126,13 +126,15 @@ def seen_of(rank: RankTables) -> LineSamples | None:
     if not sample.height:
         return None
     told = told_of(rank)
+    stacks = {frames: str(frames).split("\n") for frames in sample["frames"].unique()}
+    # A step of the job does not take the time in which Hermes begins or ends a capture.
+    jobs_own = {frames: stack for frames, stack in stacks.items() if not works_for_hermes(stack, told)}
     lines = {
-        frames: next((line.strip() for line in str(frames).split("\n") if is_own(line, told)), None)
-        for frames in sample["frames"].unique()
+        frames: next((line.strip() for line in stack if is_own(line, told)), None) for frames, stack in jobs_own.items()
     }
-    named = {frames: own_line(str(frames).split("\n"), told) or None for frames in lines}
+    named = {frames: own_line(stack, told) or None for frames, stack in jobs_own.items()}
     line, function = (
-        pl.col("frames").replace_strict(texts, return_dtype=pl.String).alias(name)
+        pl.col("frames").replace_strict(texts, default=None, return_dtype=pl.String).alias(name)
         for name, texts in (("line", lines), ("named", named))
     )
     since = pl.col("start_ns").diff()

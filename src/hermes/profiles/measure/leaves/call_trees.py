@@ -21,11 +21,10 @@ from hermes.knowledge.leaf_names import (
     leaf_of_call,
     leaf_of_event,
     marks_collective,
-    stands_before,
     updates,
     waits,
 )
-from hermes.knowledge.user_code import frame_of, is_comprehension, is_own, own_line
+from hermes.knowledge.user_code import frame_of, is_comprehension, is_own, own_line, stands_before
 from hermes.model.leaf import Leaf
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.leaves.encode_texts import coded, pairs_of
