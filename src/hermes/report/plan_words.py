@@ -25,15 +25,15 @@ def noise_sentence(plan: Plan) -> str:
 
 
 def unprofiled_sentence(plan: Plan) -> str:
-    """A sentence: the step time without the profiler, to which gains refer; empty if no capture tells the time."""
+    """A sentence: the step time without the profiler; empty if no capture tells the time."""
     one = plan.unprofiled
     if one is None:
         return ""
     calls = f"each of {one.calls:,.0f} calls, ten frames of Python counted as one"
     added = f": it adds {duration(round(one.each_ns))} to {calls}" if one.each_ns else ""
     return (
-        f"Gains are of the step without the profiler: {duration(one.step_ns)}, mean of {one.steps} before the capture; "
-        f"in it {duration(one.captured_ns)}{added}."
+        f"Without the profiler a step takes {duration(one.step_ns)}, mean of {one.steps} before the capture; all figures "
+        f"here are of the captured steps, {duration(one.captured_ns)} each{added}."
     )
 
 

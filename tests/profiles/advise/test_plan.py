@@ -15,7 +15,7 @@ from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import HostEvents, SettingValues
 from hermes.model.job import Job, JobMeasures
 from hermes.model.path_measures import FreeShare
-from hermes.model.plan import NoiseFloor, Plan
+from hermes.model.plan import NoiseFloor, Plan, Unprofiled
 from hermes.model.step_measures import HostCallTop, StepSplit
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.advise.case_symptoms import JobFacts
@@ -157,6 +157,17 @@ def test_the_first_action_has_none_before_it_that_it_could_add_to(
     replay = replaying({"A": 300, "B": 200, "A+B": 350})
     made = planned([finding("A", low=250, high=320), finding("B", low=150, high=210)], replay, floor)
     assert [beyond_words(one) for one in made.actions] == ["", "50 ns more after those above"]
+
+
+def test_shares_are_of_the_captured_step_however_long_a_step_is_without_the_profiler(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    bare = Unprofiled(rank=0, steps=100, step_ns=500, captured_ns=1_000, calls=0.1, each_ns=0.0)
+    replay = replaying({"A": 300})
+    ranking = rank([finding("A", low=300, high=400)], replay, floor, bare)
+    (action,) = plan(ranking, [()], replay, (), 4).actions
+    assert action.gain.high_ns > 0
+    assert (action.share_low, action.share_high) == (action.gain.low_ns / 1_000, action.gain.high_ns / 1_000)
 
 
 def test_what_hides_behind_the_first_loss_comes_next(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:

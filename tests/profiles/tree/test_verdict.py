@@ -246,6 +246,15 @@ def test_a_job_without_a_device_is_told_by_its_operators_and_says_so() -> None:
     assert sentence(found).endswith("No device task was recorded")
 
 
+def test_the_headline_gives_the_length_of_the_captured_steps_whatever_came_before_them() -> None:
+    rows = (row(Leaf.PYTHON, 20, place="train.py:3 `f`"),)
+    grounds = VerdictGrounds(
+        steps=JobSteps((step(20, kind="host", device=False),)), times=rows, kinds=kinds_of(*rows),
+        unprofiled_ns=9 * MS,
+    )  # fmt: skip
+    assert sentence(verdict(grounds)).startswith("1 step of 20.0 ms.")
+
+
 def test_a_capture_without_marks_is_one() -> None:
     found = judged(row(Leaf.DISPATCH, 86, "launch"), row(Leaf.OTHER_COMPUTE, 14), splits=(step(100, kind="capture"),))
     assert sentence(found).startswith("Capture of 100 ms. The device is idle 86% of the time. 86% of the capture")

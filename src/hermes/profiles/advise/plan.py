@@ -30,7 +30,7 @@ def plan(
 ) -> Plan:
     """The plan for ranked findings; `fits` are the cases of each of `ranking.problems`, in the same order."""
     floor = ranking.floor
-    step_ns = max(ranking.unprofiled.step_ns if ranking.unprofiled else floor.step_ns, 1)
+    step_ns = max(floor.step_ns, 1)
     made = [
         _advice(finding, own, step_ns, captures) for finding, own in zip(ranking.problems, fits, strict=True)
     ]  # fmt: skip
@@ -61,7 +61,6 @@ def _in_range(one: Advice, findings: Mapping[Key, Loss], known: CostCertainty, s
     own = [findings[key] for key in one.answers if key in findings]
     most = known.held_ns(known.most_ns(sum(each.cost_ns for each in own), one.specs), own)
     gain = ranged(one.gain, one.specs, most)
-    # The step without its profiler may be shorter than the loss in the captured step.
     most = max(step_ns, one.gain.high_ns)
     gain = replace(gain, low_ns=min(gain.low_ns, most), high_ns=min(gain.high_ns, most))
     return replace(

@@ -76,7 +76,7 @@ def rank(
     `claim` returns the share of the step that a finding stands for: findings of one leaf stay together. Without
     `claim`, all findings count as one leaf.
     """
-    step_ns = unprofiled.step_ns if unprofiled else floor.step_ns
+    step_ns = floor.step_ns
     if unprofiled is not None:
         findings = [replace(finding, gain=unprofiled_gain(unprofiled, finding.gain)) for finding in findings]
     findings = [replace(finding, claim=claim(finding, step_ns)) for finding in findings]

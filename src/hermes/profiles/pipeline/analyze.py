@@ -190,12 +190,11 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     )
     plan = advice.advised(ranking, replay, grounds, report.measures, kinds)
     problems = ranking.as_planned(plan.actions)
-    step_ns = plan.unprofiled.step_ns if plan.unprofiled else ranking.floor.step_ns
     judged = verdict(
         VerdictGrounds(
             steps=job.steps,
             times=times,
-            kinds=kinds.counting(with_ranges(problems, ranking.known), step_ns),
+            kinds=kinds.counting(with_ranges(problems, ranking.known), ranking.floor.step_ns),
             problems=problems,
             expected=seen.ranks_expected,
             noise=ranking.floor.share,

@@ -138,7 +138,7 @@ def _size(given: VerdictGrounds) -> Message:
         length = say_that.a_capture(length=given.kinds.whole_ns)
     else:
         mean = given.kinds.whole_ns // given.steps.marked
-        typical = given.unprofiled_ns or _typical_ns(given) or mean
+        typical = _typical_ns(given) or mean
         uneven = abs(mean - typical) > _UNEVEN * typical
         length = say_that.steps(n=given.steps.marked, length=typical, mean=mean if uneven else None)
     return say_that.size(ranks=ranks if seen > 1 or part else None, steps=length)
