@@ -74,10 +74,10 @@ def _change(screen: Screen, after: str) -> None:
 
 
 def _minor(screen: Screen, report: Report) -> None:
-    """Draw the losses below the noise floor, which chance may have made."""
+    """Draw the losses whose gain is below the noise floor, which chance may have made."""
     plan = report.plan
     for one in plan.minor[:_MINOR]:
-        screen.line(("below the noise: ", "dim"), minor_words(one, screen.say), indent=2, style="dim", most=2)
+        screen.line(("gain below the noise: ", "dim"), minor_words(one, screen.say), indent=2, style="dim", most=2)
 
 
 def _next(screen: Screen, report: Report) -> None:

@@ -49,10 +49,10 @@ def nothing_sentence(plan: Plan) -> str:
 
 
 def minor_words(one: Loss, tell: Tell = say) -> str:
-    """A loss below the noise floor, in one line."""
+    """A loss whose gain is below the noise floor, in one line; a loss may cost much and give little, or by chance."""
     title = tell(one.message)
     at = f" ({one.lines[0]})" if one.lines and one.lines[0] not in title else ""
-    return f"{one.code} {duration(one.cost_ns)}  {title}{at}"
+    return f"{one.code} up to {duration(one.gain.high_ns)}  {title}{at}"
 
 
 def gain_words(one: Advice) -> str:

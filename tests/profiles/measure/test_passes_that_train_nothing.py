@@ -167,6 +167,14 @@ def test_a_function_that_is_called_in_a_row_for_one_call_of_another_is_a_loop(tm
     assert (row.line, row.what, row.times, row.ns) == ("train.py:20 `act`", "policy", 20, 120_000)
 
 
+def test_a_loop_in_a_function_that_runs_through_all_steps_is_counted_by_step(tmp_path: Path) -> None:
+    def one(at: float, number: int) -> Iterator[Event]:
+        yield from (row for row in loop("", 20)(at, number) if "act" not in row["name"])
+
+    (row,) = repeated_calls_of(rank(tmp_path, one))
+    assert (row.line, row.times) == ("train.py:30 `main`", 20)
+
+
 @pytest.mark.parametrize(("between", "times"), [("model.py(9): step", 20), ("", 15)], ids=["in turn", "few"])
 def test_calls_in_turn_with_what_they_may_depend_on_and_few_calls_are_none(
     tmp_path: Path, between: str, times: int

@@ -61,8 +61,7 @@ def _in_range(one: Advice, findings: Mapping[Key, Loss], known: CostCertainty, s
     own = [findings[key] for key in one.answers if key in findings]
     most = known.held_ns(known.most_ns(sum(each.cost_ns for each in own), one.specs), own)
     gain = ranged(one.gain, one.specs, most)
-    most = max(step_ns, one.gain.high_ns)
-    gain = replace(gain, low_ns=min(gain.low_ns, most), high_ns=min(gain.high_ns, most))
+    gain = replace(gain, low_ns=min(gain.low_ns, step_ns), high_ns=min(gain.high_ns, step_ns))
     return replace(
         one, gain=gain, share_low=min(gain.low_ns / step_ns, 1.0), share_high=min(gain.high_ns / step_ns, 1.0)
     )

@@ -83,14 +83,18 @@ def _rows(
 
     `alone`: between most equal calls there is no other call on which the next call may depend.
     """
-    follows = (pl.col("what") == pl.col("what").shift(1)).over("began").fill_null(False)
-    among = pl.len().over("began", "what") >= _BODY * pl.len().over("began")
+    # A function that runs through several steps, as a loop in a script does, counts once a step.
+    step = np.searchsorted(found.bounds.starts, runs["start_ns"].to_numpy(), side="right")
+    run = ("began", "step")
+    follows = (pl.col("what") == pl.col("what").shift(1)).over(*run).fill_null(False)
+    among = pl.len().over(*run, "what") >= _BODY * pl.len().over(*run)
     sums = (
-        runs.sort("began", "start_ns")
+        runs.with_columns(pl.Series("step", step, dtype=pl.Int64))
+        .sort("began", "start_ns")
         .with_columns((follows if alone else among).alias("follows"))
         .group_by("label", "what")
         .agg(
-            pl.len().alias("calls"), pl.col("began").n_unique().alias("outer"), pl.col("follows").mean(),
+            pl.len().alias("calls"), pl.struct(run).n_unique().alias("outer"), pl.col("follows").mean(),
             pl.col("dur_ns").sum().alias("ns"),
         )
         .filter((pl.col("calls") >= least * pl.col("outer")) & (pl.col("follows") >= 0.5))
