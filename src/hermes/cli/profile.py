@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from hermes.jobs.api import request_capture
 
 
+_WARM_UP = 10
+"""The number of a job's first steps that warm up: memory, caches and compiled code come into being."""
 _STEPS = 2
 """The number of steps to capture, unless the user names another number or some steps are evenly longer."""
 
@@ -264,6 +266,8 @@ def _asked(asked: request_capture.RequestedCapture) -> None:
 
     first = asked.request.start_step
     _print(capture_messages.asked(job=asked.job.id, steps=range(first, first + asked.request.steps)))
+    if first <= _WARM_UP:
+        _print(capture_messages.WARMING_UP)
 
 
 def _tell(slot: Slot) -> None:

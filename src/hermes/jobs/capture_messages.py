@@ -284,6 +284,10 @@ def no_capture_at(*, first: Step) -> None:
     """Error: the last requested capture does not begin at that step, or does not exist."""
 
 
+WARMING_UP = sentence("jobs.warming_up")
+"""Says that the captured steps are among the first of the job, and may take longer than later ones."""
+
+
 NOTHING_ASKED = sentence("jobs.nothing_asked")
 """Error: there is no such capture to end."""
 

@@ -32,8 +32,8 @@ def unprofiled_sentence(plan: Plan) -> str:
     calls = f"each of {one.calls:,.0f} calls, ten frames of Python counted as one"
     added = f": it adds {duration(round(one.each_ns))} to {calls}" if one.each_ns else ""
     return (
-        f"Without the profiler a step takes {duration(one.step_ns)}, mean of {one.steps} before the capture; all figures "
-        f"here are of the captured steps, {duration(one.captured_ns)} each{added}."
+        f"Without the profiler a step takes {duration(one.step_ns)}, mean of {one.steps} before the capture; all "
+        f"figures here are of the captured steps, {duration(one.captured_ns)} each{added}."
     )
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from hermes.inside.error_guard import warnings_let_pass
@@ -60,6 +61,7 @@ class Captures:
         self._seen = control.epoch
         self._torn = 0
         self._epoch = 0
+        self._told: dict[str, int] = {}
         self._state = "none"
         self._request: Request | None = None
         self._backend: Backend | None = None
@@ -182,6 +184,8 @@ class Captures:
         late = time.monotonic_ns() - self._began_ns > LONGEST_NS
         if step + 1 >= request.start_step + request.steps or late or step + 1 < request.start_step:
             self._finish(self._backend, request, step)
+        elif self._outgrows(self._backend, request, step):
+            self._without_stacks(self._backend, request, step)
         elif self._full(self._backend, request, step):
             self._finish(self._backend, request, step, "since more would not fit in memory")
         else:
@@ -209,6 +213,7 @@ class Captures:
             calls = calls_expected(python, ns, request.steps)
             # A step that compiles runs Python throughout, and may occur again.
             longest = calls_expected(1.0, told.get("longest_ns"), 1)
+            self._told = told
             self._backend = self._chosen(request, told, calls, max(calls, longest))
             self._usual_ns = told.get("middle_ns", 0)
             self._began_ns = time.monotonic_ns()
@@ -251,6 +256,32 @@ class Captures:
         """Whether one more step like the recorded steps would take more memory than there is."""
         recorded = step + 1 - request.start_step
         return not suffices(backend.needed_bytes() * (recorded + 1) // max(1, recorded), free_bytes())
+
+    def _outgrows(self, backend: Backend, request: Request, step: int) -> bool:
+        """Whether, after the first captured step, all steps like it would make a larger trace than a rank may write.
+
+        Steps before the capture do not tell: a model may be compiled again in the first captured step. Stacks that the
+        request asks for by name stay.
+        """
+        python = self._lines.python if self._lines is not None else None
+        first = step + 1 == request.start_step + 1 and request.options.get("stack") != "yes"
+        return first and backend.file_bytes(1.0 if python is None else python) * request.steps > request.largest_bytes
+
+    def _without_stacks(self, backend: Backend, request: Request, step: int) -> None:
+        """Drop the recorded step, and begin again with the next one, without Python stacks."""
+
+        def again() -> None:
+            start = time.monotonic_ns()
+            backend.discard()
+            self._request = later = replace(request, start_step=step + 1)
+            self._backend = choose(later, self._rank, sys.modules, self._told, stacks=False)
+            self._left_out = f", without Python stacks, which would take more than {request.largest_bytes // 10**6} MB"
+            self._began_ns = time.monotonic_ns()
+            self._backend.start()
+            self._backend.mark(later.start_step)
+            self._spent_ns += time.monotonic_ns() - start
+
+        self._contained(again)
 
     def _look(self) -> None:
         """Start sampling the code lines of steps, some steps before the profiler, which lengthens steps."""
