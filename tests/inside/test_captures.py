@@ -44,7 +44,7 @@ class Recorder:
     def needed_bytes(self, calls: int = 0) -> int:
         return 0
 
-    def file_bytes(self, python: float) -> int:
+    def file_bytes(self) -> int:
         return 600 * self.steps if self.stacks else 0
 
 

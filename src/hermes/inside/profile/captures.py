@@ -263,9 +263,8 @@ class Captures:
         Steps before the capture do not tell: a model may be compiled again in the first captured step. Stacks that the
         request asks for by name stay.
         """
-        python = self._lines.python if self._lines is not None else None
-        first = step + 1 == request.start_step + 1 and request.options.get("stack") != "yes"
-        return first and backend.file_bytes(1.0 if python is None else python) * request.steps > request.largest_bytes
+        first = step == request.start_step and request.options.get("stack") != "yes"
+        return first and backend.file_bytes() * request.steps > request.largest_bytes
 
     def _without_stacks(self, backend: Backend, request: Request, step: int) -> None:
         """Drop the recorded step, and begin again with the next one, without Python stacks."""

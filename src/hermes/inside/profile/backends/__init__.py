@@ -38,9 +38,9 @@ class Backend(Protocol):
         """Approximate memory in bytes that `stop` takes: for the current recording, or before recording, for `calls`
         calls of Python."""
 
-    def file_bytes(self, python: float) -> int:
-        """Approximate size in bytes that Python stacks give the trace so far, if the stepping thread runs Python for
-        this share of its time; 0 if the profiler writes while it records."""
+    def file_bytes(self) -> int:
+        """Approximate size in bytes that Python stacks give the trace so far; 0 if the profiler writes while it
+        records."""
 
 
 def choose(

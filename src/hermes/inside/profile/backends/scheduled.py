@@ -54,9 +54,8 @@ class Scheduled:
             with contextlib.suppress(Exception):
                 profile.stop()
 
-    def file_bytes(self, python: float) -> int:
+    def file_bytes(self) -> int:
         """0 bytes: `save` checks the size of what the profiler wrote."""
-        del python
         return 0
 
     def needed_bytes(self, calls: int = 0) -> int:
