@@ -128,9 +128,10 @@ class TorchBackend:
         """
         if not self._running or not self._with_stacks:
             return 0
-        held = max(0, resident_bytes() - self._resident) / _CALL_HELD
+        grown = resident_bytes() - self._resident
         ran = (time.thread_time_ns() - self._cpu_ns) / 1e9 * _CALLS_A_SECOND
-        return int(_FILE_BYTES * min(held, ran))
+        # A smaller growth says nothing of the calls: the heap may have had that much room, or the job took it.
+        return int(_FILE_BYTES * min(grown / _CALL_HELD, ran)) if grown > _HEAP_FREE else 0
 
     def save(self) -> Path:
         """Write the trace, under its final name only when it is complete and within the size bound. Raises
