@@ -48,14 +48,6 @@ _KINDS = ("op", "python", "mark", "step", "enqueue", "dequeue", *RUNTIME_KINDS)
 _NUMBERS = ("start_ns", "dur_ns", "correlation", "sequence", "forward_tid", "stack_id")
 _COLUMNS = ("kind", "name", "pid", "tid", *_NUMBERS)
 RANGES = ("mark", "step")
-FIRST_NS, FIRST_TIMES = 1_000_000, 20
-"""A first call is a setup if it takes a millisecond and 20 times as long as later calls of its name.
-By the same threshold, the first launch of a kernel loads its code.
-"""
-SETUP_NS, SETUP_TIMES = 10_000_000, 2
-"""Thresholds in ns and as a factor for a runtime call that loads modules or creates a context while the device is idle:
-no queue can be full then. A call that always takes that long, such as the execution of a whole graph, does neither.
-"""
 
 NO_ARROWS = pl.DataFrame(schema={"src_pid": pl.Int64, "src_tid": pl.Int64, "src_ns": pl.Int64})
 
@@ -87,7 +79,7 @@ class CallTrees:
         launched: pl.DataFrame, arrows: pl.DataFrame = NO_ARROWS,
     ) -> None:  # fmt: skip
         host_op = _with_collections(host_op, gc)
-        self._launched = launched.unique("correlation", keep="first", maintain_order=True)
+        self.launched = launched.unique("correlation", keep="first", maintain_order=True)
         self._arrows = arrows
         self._of_kind: dict[tuple[str, ...], Bools] = {}
         some = np.flatnonzero(host_op.select(pl.col("kind").is_in(_KINDS) & (pl.col("dur_ns") > 0)).to_series())
@@ -217,7 +209,7 @@ class CallTrees:
     @cached_property
     def _collective(self) -> Bools:
         """A mask of the frames that are collectives on the CPU, in jobs without a device."""
-        return self.of_kind("python") & self.by_name(calls_collective) & np.bool_(not self._launched.height)
+        return self.of_kind("python") & self.by_name(calls_collective) & np.bool_(not self.launched.height)
 
     @cached_property
     def launching(self) -> Bools:
@@ -225,7 +217,7 @@ class CallTrees:
         called = self.of_kind(*RUNTIME_KINDS) & self.by_name(launches)
         asked = np.flatnonzero(self.of_kind(*RUNTIME_KINDS) & ~called)
         tasks = self.recorded("correlation", which=asked)["correlation"]
-        called[asked[tasks.is_in(self._launched["correlation"].implode()).fill_null(value=False).to_numpy()]] = True
+        called[asked[tasks.is_in(self.launched["correlation"].implode()).fill_null(value=False).to_numpy()]] = True
         moments = self.start[called | self.of_kind("enqueue", "dequeue")]
         if not self.of_kind(*RUNTIME_KINDS).any():
             moments = np.sort(np.concatenate([moments, self._arrow_moments()]))
@@ -317,59 +309,6 @@ class CallTrees:
         own = np.full(len(self), NONE, dtype=np.int32)
         own[pairs["at"].to_numpy()] = pairs["forward"].to_numpy()
         return own
-
-    @cached_property
-    def first(self) -> Bools:
-        """A mask of the calls that are the first of their name and take far longer than later ones."""
-        wanted = self.of_kind("op", *RUNTIME_KINDS) & self._alike
-        slow = np.zeros(len(self.names), dtype=bool)
-        slow[self.name[wanted & (self.self_ns >= FIRST_NS)]] = True
-        wanted &= slow[self.name]
-        rows = pl.DataFrame({"at": self.places[wanted], "name": self.name[wanted], "own": self.self_ns[wanted],
-                             "when": self.recorded("start_ns", which=wanted)["start_ns"]})  # fmt: skip
-        found = rows.sort("when").group_by("name", maintain_order=True).agg(
-            pl.col("at").first(), pl.col("own").first(), pl.col("own").slice(1).median().alias("later"), pl.len()
-        )  # fmt: skip
-        found = found.filter((pl.col("len") > 2) & (pl.col("own") >= FIRST_NS)
-                             & (pl.col("own") >= FIRST_TIMES * pl.col("later")))  # fmt: skip
-        made = self._loading
-        made[found["at"].to_numpy()] = True
-        return made
-
-    @cached_property
-    def _alike(self) -> Bools:
-        """A mask of the calls whose duration should not vary: neither copies nor waits."""
-        return ~self.copying & ~self.waiting
-
-    @property
-    def _loading(self) -> Bools:
-        """A mask of the calls that load a kernel's code: first launches that take far longer than others."""
-        made = np.zeros(len(self), dtype=bool)
-        some = np.flatnonzero(self.of_kind(*RUNTIME_KINDS) & self._alike)
-        if self.self_ns[some].max(initial=0) < FIRST_NS:
-            return made
-        rows = self.recorded("start_ns", "correlation", which=some).rename({"start_ns": "when"}).with_columns(
-            pl.Series("at", some), pl.Series("call", self.name[some]), pl.Series("own", self.self_ns[some])
-        )  # fmt: skip
-        rows = rows.join(self._launched, on="correlation", how="inner").with_columns(
-            pl.col("own").median().over("call").alias("usual"), pl.len().over("call").alias("count")
-        )
-        first = rows.sort("when").unique("name", keep="first", maintain_order=True)
-        first = first.filter((pl.col("count") > 2) & (pl.col("own") >= FIRST_NS)
-                             & (pl.col("own") >= FIRST_TIMES * pl.col("usual")))  # fmt: skip
-        made[first["at"].to_numpy()] = True
-        return made
-
-    @cached_property
-    def setup(self) -> Bools:
-        """A mask of the runtime calls that set something up: long, and twice as long as others of their name."""
-        length = self.end - self.start
-        made = self.of_kind(*RUNTIME_KINDS) & (length >= SETUP_NS)
-        for name in np.unique(self.name[made]).tolist():
-            mine = np.flatnonzero(self.name == name)
-            if len(mine) > 2:
-                made[mine] &= length[mine] >= SETUP_TIMES * np.median(length[mine])
-        return made
 
     @cached_property
     def copying(self) -> Bools:

@@ -21,6 +21,7 @@ from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.leaves.call_trees import IN_UPDATE, NUMBER, RANGES, CallTrees
+from hermes.profiles.measure.leaves.first_calls import first_calls, setup_calls
 from hermes.profiles.measure.leaves.labelled_stretches import found_in, stretches_outside
 from hermes.profiles.measure.leaves.leaf_stretches import AT, LeafStretches, join_stretches
 from hermes.profiles.measure.leaves.lost_lead import charge_lost_lead
@@ -157,14 +158,14 @@ class Host:
         small = whole < LONG_NS if self.device else self._passing[who] | (calls.self_ns[who] < SMALL_NS)
         number, none = NUMBER, np.full(len(who), NONE, dtype=np.int64)
         rules: list[tuple[Bools, NDArray[np.int64] | int, How, Ints]] = [
-            (calls.first[who], number[Leaf.FIRST_CALL], How.CALL, who),
+            (self._first[who], number[Leaf.FIRST_CALL], How.CALL, who),
             (calls.standing_before[who], number[Leaf.PROFILER], How.CALL, who),
             (special != NONE, calls.special_leaf[np.maximum(special, 0)], How.CALL, special),
             (long_block, number[Leaf.HOST_OPERATOR], How.CALL, block),
             (runtime & (own != NONE), own, How.CALL, who),
             # A copy of pageable memory is made by the host, whatever its call is named.
             (runtime & calls.copying[who] & (length >= LONG_NS), number[Leaf.BLOCKING_COPY], How.CALL, who),
-            (calls.setup[who], number[Leaf.FIRST_CALL], How.CALL, who),
+            (self._setup[who], number[Leaf.FIRST_CALL], How.CALL, who),
             (runtime & (length >= LONG_NS), number[Leaf.LONG_LAUNCH], How.CALL, who),
             (runtime, number[Leaf.DISPATCH], How.LAUNCH_CALLS, none),
             (python & (whole < BETWEEN_NS), number[Leaf.DISPATCH], How.BETWEEN_CALLS, none),
@@ -186,6 +187,14 @@ class Host:
         """The call that tells the place: the call itself, or `near` if it has no line, range or operator."""
         bare = (self.calls.line[site] == NONE) & (self.calls.range[site] == NONE)
         return np.where(bare & (near != NONE) & (self.calls.operator[site] == NONE), near, site)
+
+    @cached_property
+    def _first(self) -> Bools:
+        return first_calls(self.calls)
+
+    @cached_property
+    def _setup(self) -> Bools:
+        return setup_calls(self.calls)
 
     @cached_property
     def _computes(self) -> Ints:
