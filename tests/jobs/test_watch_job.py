@@ -239,7 +239,9 @@ def test_the_peak_for_mfu_is_that_of_the_chip_which_the_rank_names(
     live_job.ring.path.unlink()
     ring = open_ring(live_job.job, 0, {"flops": 2_000_000_000, "device": device})
     ring.add(record(1, step=1, wall_ns=10_000_000))
-    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=None, say=print)
+    seen = Overview(
+        live_job.environment, name="train", preset="robust", capture=False, peak_flops=None, say=lambda _: None
+    )
     (view,) = seen.look()
     mfu = view.ranks[0].mfu
     assert mfu == (None if peak is None else pytest.approx(2e9 / 0.010 / peak, rel=0.001))
@@ -248,7 +250,9 @@ def test_the_peak_for_mfu_is_that_of_the_chip_which_the_rank_names(
 
 
 def test_the_overview_leaves_out_jobs_of_other_names(live_job: LiveJob) -> None:
-    seen = Overview(live_job.environment, name="other", preset="robust", capture=False, peak_flops=None, say=print)
+    seen = Overview(
+        live_job.environment, name="other", preset="robust", capture=False, peak_flops=None, say=lambda _: None
+    )
     assert seen.look() == ()
     seen.close()
 
@@ -304,6 +308,7 @@ def test_what_grew_is_named_by_its_largest_leaf_in_the_capture(live_job: LiveJob
     assert leaf_of(report, waits) is None
 
 
+@pytest.mark.live
 def test_an_alarm_of_another_cause_has_its_turn_behind_the_capture_that_is_under_way(live_job: LiveJob) -> None:
     acting = Watcher(live_job.job, preset="robust", environment=live_job.environment, capture=True,
                      say=live_job.said.append)  # fmt: skip
@@ -341,7 +346,18 @@ def test_a_capture_of_single_slow_steps_begins_with_the_next_where_they_come_eve
 def test_a_capture_of_no_given_number_of_steps_holds_one_that_is_evenly_longer(
     live_job: LiveJob, period: int, grows: bool, steps: int
 ) -> None:
-    live_job.steps(([10.0] * (period - 1) + [60.0]) * 12)
+    live_job.steps(([100.0] * (period - 1) + [600.0]) * 12)
+    asked = request_capture_of_job(live_job.job, replace(WISH, grows=grows), now_ns=NOW)
+    assert asked.request.steps == steps
+
+
+@pytest.mark.parametrize(
+    ("wall_ms", "grows", "steps"), [(8.0, True, 10), (30.0, True, 4), (60.0, True, 2), (8.0, False, 2)]
+)
+def test_a_capture_of_no_given_number_of_short_steps_takes_more_of_them(
+    live_job: LiveJob, wall_ms: float, grows: bool, steps: int
+) -> None:
+    live_job.steps([wall_ms] * 30)
     asked = request_capture_of_job(live_job.job, replace(WISH, grows=grows), now_ns=NOW)
     assert asked.request.steps == steps
 
@@ -369,6 +385,7 @@ def test_a_capture_that_is_refused_points_to_the_one_under_way_and_its_report(li
     assert f"reports/{running.folder.name}/report.html" in hint
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     ("program", "said"),
     [
@@ -441,7 +458,9 @@ def test_flops_that_the_rank_counted_after_its_log_began_give_the_mfu(
     open_ring(live_job.job, 0, {"flops": None}).add(record(1, step=1, wall_ns=10_000_000))
     if text is not None:
         (live_job.job.folder / "rank0.json").write_text(text)
-    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=print)
+    seen = Overview(
+        live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=lambda _: None
+    )
     (view,) = seen.look()
     assert view.ranks[0].mfu == (mfu if mfu is None else pytest.approx(mfu))
     seen.close()
@@ -452,7 +471,9 @@ def test_what_a_rank_counted_is_read_again_when_its_file_changes_and_only_then(l
     open_ring(live_job.job, 0, {"flops": None}).add(record(1, step=1, wall_ns=10_000_000))
     path = live_job.job.folder / "rank0.json"
     path.write_text('{"flops": 4000000000}')
-    seen = Overview(live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=print)
+    seen = Overview(
+        live_job.environment, name="train", preset="robust", capture=False, peak_flops=1e12, say=lambda _: None
+    )
     assert seen.look()[0].ranks[0].mfu == pytest.approx(0.4)
     at = path.stat().st_mtime_ns
     path.write_text('{"flops": 6000000000}')
@@ -495,7 +516,7 @@ def test_a_capture_of_an_earlier_watcher_cools_down_this_one(live_job: LiveJob) 
 
 def test_the_picture_has_the_score_and_the_state_of_the_known_algorithm(live_job: LiveJob) -> None:
     live_job.steps(ARMED[:-1])
-    seen = Overview(live_job.environment, name="", preset="ksigma", capture=False, peak_flops=None, say=print)
+    seen = Overview(live_job.environment, name="", preset="ksigma", capture=False, peak_flops=None, say=lambda _: None)
     (view,) = seen.look()
     assert (view.state, view.ranks[0].score) == ("baseline", None)
     live_job.steps([ARMED[-1], 10.3])

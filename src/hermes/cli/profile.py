@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WARM_UP = 10
 """The number of a job's first steps that warm up: memory, caches and compiled code come into being."""
 _STEPS = 2
-"""The number of steps to capture, unless the user names another number or some steps are evenly longer."""
+"""The number of steps to capture, unless the user names another number, steps are short, or some evenly longer."""
 
 
 @ends(
@@ -42,7 +42,7 @@ _STEPS = 2
 @click.option(
     "--steps",
     type=click.IntRange(1, 100),
-    help="Number of steps to capture; by default 2, or more if every third to tenth is longer.",
+    help="Number of steps to capture; by default 2; up to 10 if steps are short, or some evenly longer.",
 )
 @click.option("--level", default="standard", help="Level of detail: light, standard or full.")
 @click.option("--ranks", default="", help="Ranks to capture, such as 0,3-5; by default all.")

@@ -41,7 +41,9 @@ _LATELY = 3
 _PATIENCE_NS = 20_000_000_000
 """Time in ns that a capture waits for the next step of an evenly spaced pattern of long steps."""
 _MOST_GROWN = 10
-"""The largest number of steps that a capture takes to hold a step of an evenly spaced pattern of long steps."""
+"""The largest number of steps that a capture takes unasked."""
+_ENOUGH_NS = 100_000_000
+"""Time in ns of the steps that a capture takes unasked: one stall of a busy machine is a small share."""
 _NOT_OWN = FLAGS["first"] | FLAGS["profiled"] | FLAGS["foreign_profiler"]
 _SLACK = 20
 _LOOKED_AT, _MOST_STEPS = 400, 60
@@ -64,7 +66,7 @@ class CaptureWish:
     long: bool = False
     """Whether the capture is about long steps: it begins with the next long step, if these come evenly."""
     grows: bool = False
-    """Whether the capture takes more steps, up to ten, if long steps come evenly: as many as hold one."""
+    """Whether the capture takes more steps, up to ten: if steps are short, or as many as hold an evenly long one."""
     start_step: int | None = None
     """The first step of the capture, if another host or program sets it, as for a capture over several hosts; None
     means soon."""
@@ -158,11 +160,13 @@ def _long_of(job: Job) -> LongSteps | None:
     return None
 
 
-def _grown(job: Job, wish: CaptureWish) -> CaptureWish:
-    """The wish with enough steps to hold one of the evenly spaced long steps, if it may grow and these are near."""
-    found = _long_of(job) if wish.grows else None
-    near = found is not None and found.period <= _MOST_GROWN
-    return replace(wish, steps=max(wish.steps, found.period)) if found is not None and near else wish
+def _grown(job: Job, wish: CaptureWish, step_ns: int) -> CaptureWish:
+    """The wish with more steps, if it may grow: to outweigh a stall, and to hold an evenly long step if one is near."""
+    if not wish.grows:
+        return wish
+    enough = min(-(-_ENOUGH_NS // max(step_ns, 1)), _MOST_GROWN)
+    period = found.period if (found := _long_of(job)) is not None else 0
+    return replace(wish, steps=max(wish.steps, enough, period if period <= _MOST_GROWN else 0))
 
 
 def steps_to_hold_a_long_one(rows: Iterable[tuple[int, ...]]) -> int:
@@ -195,7 +199,7 @@ def request_capture_of_job(job: Job, wish: CaptureWish, *, now_ns: int, lead: in
             capture_messages.captures_full(used=used), where=str(job.captures), hint=capture_messages.REMOVE_CAPTURES
         )  # fmt: skip
     slowest = max(wall for _, wall in at.values())
-    wish = _grown(job, wish)
+    wish = _grown(job, wish, slowest)
     start = _first_step(job, wish, at, lead)
     stamp = datetime.fromtimestamp(now_ns / 1e9, timezone.utc).strftime("%Y%m%d-%H%M%S-%f")[:-3]
     kind = "auto" if wish.automatic else "manual"

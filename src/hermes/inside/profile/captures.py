@@ -14,8 +14,8 @@ from hermes.inside.error_guard import warnings_let_pass
 from hermes.inside.monitor.garbage_collections import Collections
 from hermes.inside.monitor.loaders import Loaders
 from hermes.inside.monitor.steps_before_capture import long_of, means_before_capture, spans_of
-from hermes.inside.profile.backends import Backend, choose
-from hermes.inside.profile.memory import free_bytes, suffices
+from hermes.inside.profile.backends import Backend, choose, saved
+from hermes.inside.profile.memory import fits_still, free_bytes, suffices
 from hermes.inside.profile.sample_lines import Lines, calls_expected
 from hermes.inside.wire.background_calls import BackgroundCall
 from hermes.inside.wire.capture_levels import CaptureError, make_folder_with_room
@@ -72,6 +72,7 @@ class Captures:
         self._left_out = ""
         self._saving: BackgroundCall[Path] | None = None
         self._saved = ""
+        self._free: int | None = None
         self._began_ns = 0
         self._usual_ns = self._spent_ns = 0
         self._longer = False
@@ -80,8 +81,7 @@ class Captures:
 
     @property
     def busy(self) -> bool:
-        """Whether `poll` must be called after each step: a capture is waited for, recorded or written, or a request is
-        unreadable."""
+        """Whether `poll` must be called after each step: a capture is under way, or a request is unreadable."""
         return self._request is not None or self._saving is not None or self._torn > 0
 
     def asked(self) -> bool:
@@ -96,8 +96,7 @@ class Captures:
             return False
 
     def poll(self, step: int, wall_ns: int) -> bool:
-        """Go on after step `step`, which took `wall_ns`; returns whether a capture's work makes the next step
-        longer."""
+        """Go on after step `step`, which took `wall_ns`; returns whether a capture lengthens the next step."""
         self._step = step
         if self._longer:
             self._walls.append(wall_ns)
@@ -144,7 +143,8 @@ class Captures:
         self._torn = 0
         self._seen, request = found
         if request.action == "cancel":
-            self._cancel()
+            if self._request is not None:
+                self._end("cancelled", "")
         elif request.for_rank(self._rank):
             self._take(request, step)
 
@@ -167,7 +167,8 @@ class Captures:
 
     def _go_on(self, request: Request, step: int) -> bool:
         """Start, mark or end the capture before step `step + 1`; returns whether it did."""
-        if self._backend is None:
+        backend = self._backend
+        if backend is None:
             if step + 1 < request.start_step:
                 if time.time_ns() > request.deadline_ns:
                     self._end("refused", f"its time was over at step {step}")
@@ -183,13 +184,13 @@ class Captures:
             return True
         late = time.monotonic_ns() - self._began_ns > LONGEST_NS
         if step + 1 >= request.start_step + request.steps or late or step + 1 < request.start_step:
-            self._finish(self._backend, request, step)
-        elif self._outgrows(self._backend, request, step):
-            self._without_stacks(self._backend, request, step)
-        elif self._full(self._backend, request, step):
-            self._finish(self._backend, request, step, "since more would not fit in memory")
+            self._finish(backend, request, step)
+        elif self._outgrows(backend, request, step):
+            self._without_stacks(backend, request, step)
+        elif self._full(backend, request, step):
+            self._finish(backend, request, step, "since more would not fit in memory")
         else:
-            self._contained(lambda: self._mark(step + 1))
+            self._contained(lambda: backend.mark(step + 1))
         return True
 
     def _start(self, request: Request) -> None:
@@ -238,7 +239,8 @@ class Captures:
             backend = choose(request, self._rank, sys.modules, told, stacks=stacks)
             return backend, backend.needed_bytes(most)
 
-        free, stacks = free_bytes(), request.level == "full" or calls <= _MOST_CALLS
+        self._free = free = free_bytes()
+        stacks = request.level == "full" or calls <= _MOST_CALLS
         backend, needed = choice(stacks=stacks)
         if stacks and not suffices(needed, free):
             stacks = False
@@ -255,7 +257,8 @@ class Captures:
     def _full(self, backend: Backend, request: Request, step: int) -> bool:
         """Whether one more step like the recorded steps would take more memory than there is."""
         recorded = step + 1 - request.start_step
-        return not suffices(backend.needed_bytes() * (recorded + 1) // max(1, recorded), free_bytes())
+        needed = backend.needed_bytes() * (recorded + 1) // max(1, recorded)
+        return not fits_still(needed, self._free, free_bytes)
 
     def _outgrows(self, backend: Backend, request: Request, step: int) -> bool:
         """Whether, after the first captured step, all steps like it would make a larger trace than a rank may write.
@@ -291,10 +294,6 @@ class Captures:
             if self._loaders is not None:
                 self._loaders.begin()
 
-    def _mark(self, step: int) -> None:
-        if self._backend is not None:
-            self._backend.mark(step)
-
     def _finish(self, backend: Backend, request: Request, step: int, early: str = "") -> None:
         """End the recording; `early` says why the capture has fewer steps than the request."""
 
@@ -311,7 +310,7 @@ class Captures:
             self._saved = f"steps {request.start_step}-{step}"
             if early:
                 self._saved += f", {step - request.start_step + 1} of {request.steps}, {early}"
-            self._saving = BackgroundCall(lambda: _save(backend))
+            self._saving = BackgroundCall(lambda: saved(backend))
 
         self._contained(end)
 
@@ -336,10 +335,6 @@ class Captures:
             self._end(state, str(refused))
         except Exception as broken:  # noqa: BLE001 - a profiler's failure must not become the user's
             self._end("failed", f"{type(broken).__name__}: {broken}")
-
-    def _cancel(self) -> None:
-        if self._request is not None:
-            self._end("cancelled", "")
 
     def _end(self, state: str, text: str) -> None:
         self._drop()
@@ -401,13 +396,3 @@ class Captures:
             self._answer("gone", "the job ended")
         self._give_up()
         self.control.close()
-
-
-def _save(backend: Backend) -> Path:
-    """Write the trace; where a warning became an error, write once more with warnings off: warning filters are
-    process-wide."""
-    try:
-        return backend.save()
-    except Warning:
-        with warnings_let_pass():
-            return backend.save()

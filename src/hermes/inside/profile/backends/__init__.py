@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+from hermes.inside.error_guard import warnings_let_pass
 from hermes.inside.wire.capture_levels import CaptureError
 from hermes.inside.wire.control import Request
 
@@ -66,3 +67,13 @@ def choose(
 
         return MindSporeBackend(request, rank)
     raise CaptureError("the job has loaded no framework that has a profiler")
+
+
+def saved(backend: Backend) -> Path:
+    """Write the trace; where a warning became an error, write once more with warnings off: warning filters are
+    process-wide."""
+    try:
+        return backend.save()
+    except Warning:
+        with warnings_let_pass():
+            return backend.save()
