@@ -8,6 +8,10 @@ demo := out/demo
 # One more than there are cores: browsers and processes of training are waited for.
 workers := $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 torch := 2.13.0
+# NumPy's newest releases, which are pinned, need Python 3.11.
+constraints := $(if $(shell $(PYTHON) -c 'import sys; print(*["new"] * (sys.version_info >= (3, 11)))' 2>/dev/null),constraints.txt)
+export PIP_CONSTRAINT := $(constraints)
+export PIP_BUILD_CONSTRAINT := $(constraints)
 # The CPU build where pip finds it; what PyPI calls torch brings gigabytes of CUDA on x86-64.
 torch_here = $(bin)/python -c 'import torch' 2>/dev/null || $(pip) install torch==$(torch)+cpu numpy 2>/dev/null || \
   $(pip) install torch==$(torch)+cpu numpy --extra-index-url https://download.pytorch.org/whl/cpu || $(pip) install --group torch
@@ -21,16 +25,19 @@ faults := --fault recompilation:5 --fault gc_pause:5
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: help demo demo-live contact-sheet judge judge-programs judge-zoo judge-live precision paper test test-all whole check lint format docs docs-check bench accuracy fuzz clean chromium tsc servers goldens
+.PHONY: help demo demo-analysis demo-live contact-sheet judge judge-programs judge-zoo judge-live precision paper test test-smoke \
+  test-all smoke pins goldens whole check lint format docs docs-check bench accuracy fuzz clean chromium network servers tsc
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/make \1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do \
 	  printf '  %-16s %s\n' "$$target" "$$text"; done
 
-demo: $(demo)/job/truth.json ## analyse a generated 8-rank job, then train for real: notice, capture, explain, cure, measure
-	@$(bin)/hermes analyze $(demo)/job -o $(demo)/report
+demo: demo-analysis ## analyse a generated 8-rank job, then train for real: notice, capture, explain, cure, measure
 	@echo
 	@$(MAKE) --silent --no-print-directory demo-live || echo 'the live part of the demo did not run; the report above is whole'
+
+demo-analysis: $(demo)/job/truth.json ## the first part of the demo alone
+	@$(bin)/hermes analyze $(demo)/job -o $(demo)/report
 
 demo-live: $(VENV)/.package ## the second part of the demo alone; installs the CPU build of PyTorch into $(VENV)-torch
 	@$(bin)/python -c 'import torch' 2>/dev/null || $(MAKE) --silent --no-print-directory $(VENV)-torch/.torch
@@ -67,15 +74,32 @@ paper: $(VENV)/.dev ## make the published cases, predict what their cures give, 
 	@$(bin)/python -m bench.paper --page docs/paper.md
 
 # One thread of Polars a worker: the workers share the cores.
-pytest := POLARS_MAX_THREADS=1 $(bin)/python -m pytest --numprocesses $(workers) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
-
-test: $(VENV)/.dev chromium tsc ## run the tests but those marked slow: the loop of every day
-	@$(pytest) -m 'not slow'
+spread := --numprocesses $(workers) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+pytest := POLARS_MAX_THREADS=1 $(bin)/python -m pytest $(spread)
+# Live tests run where PyTorch is; one that fails runs once more, alone.
+twice := POLARS_MAX_THREADS=1 $(whole)/bin/python tools/second_chance.py $(spread)
 
 # Only real profiles may be missing: any other reason to skip a test fails the run, see tests/skips.py .
-test-all: whole chromium servers ## install all that tests need, and run them all, sweeps and kills too: the gate
+test: $(VENV)/.dev ## run the core: the tests that stay in their process and give the same result every time
+	@$(pytest) -m 'not slow and not live' --whole --durations=20
+
+test-smoke: smoke chromium network ## run one live test for each promise to the user
+	@HERMES_PATIENCE_S=120 $(twice) -m smoke --whole --durations=20
+
+test-all: whole chromium network servers ## install all that tests need, and run them all, sweeps and kills too
 	@HERMES_MINDSPORE_PYTHON="$(abspath $(VENV)-mindspore)/bin/python" \
-	  HERMES_TORCH_NPU_WHEEL="$$(ls $(abspath $(whole))/wheels/torch_npu-*.whl)" $(subst $(bin)/,$(whole)/bin/,$(pytest)) --whole
+	  HERMES_TORCH_NPU_WHEEL="$$(ls $(abspath $(whole))/wheels/torch_npu-*.whl)" \
+	  $(twice) --whole --hypothesis-profile=free
+
+smoke: $(whole)/.torch ## install PyTorch and the tools of developers into $(VENV)-torch
+	@$(MAKE) --silent --no-print-directory VENV=$(whole) tsc
+
+pins: ## write constraints.txt anew, from the newest releases
+	@rm -rf out/pins out/pins-torch
+	@$(MAKE) --silent --no-print-directory VENV=out/pins constraints= out/pins-torch/.whole
+	@out/pins-torch/bin/python -m pip --quiet install hatchling editables
+	@{ sed -n 1p constraints.txt; out/pins-torch/bin/python -m pip freeze --all --exclude-editable \
+	  | grep -vE '^(torch|torch_npu|setuptools|wheel)=='; } >out/constraints.txt && mv out/constraints.txt constraints.txt
 
 whole: $(whole)/.whole ## install PyTorch, its trainers, Ray, an S3 server and MindSpore, apart from $(VENV)
 
@@ -83,7 +107,7 @@ goldens: $(VENV)/.dev ## write anew what the tests expect Hermes to say of captu
 	@$(pytest) --update-golden tests/goldens
 	@git diff --stat -- tests/goldens
 
-check: lint docs-check test-all ## the gate: format, lint, types, imports, docs, tests
+check: lint docs-check test test-smoke ## the gate without the demo: format, lint, types, imports, docs, tests
 
 lint: $(VENV)/.dev ## format, lint, types, imports and the oldest Python, without changing a file
 	$(bin)/ruff format --check .
@@ -166,31 +190,35 @@ $(whole)/.whole: pyproject.toml Makefile $(whole)/.torch $(VENV)-mindspore/.mind
 $(VENV)-mindspore/.mindspore:
 	@echo 'installing MindSpore into $(VENV)-mindspore'
 	@$(PYTHON) -m venv $(VENV)-mindspore
-	@$(VENV)-mindspore/bin/python -m pip --quiet --quiet --disable-pip-version-check --no-input install \
+	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= $(VENV)-mindspore/bin/python -m pip --quiet --quiet --disable-pip-version-check --no-input install \
 	  mindspore==$(mindspore) 'numpy<2'
 	@touch $@
 
-# Browser tests need it; where it cannot be installed `make test` skips them and says so.
-chromium:
-	@if [ ! -x /usr/bin/chromium ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo 'installing chromium for the browser tests'; \
-	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes --no-install-recommends chromium; } \
-	    </dev/null >/dev/null 2>&1 || echo 'chromium could not be installed: browser tests will be skipped'; fi
+# Installs packages of Debian. Where they cannot be installed the tests that need them are skipped, and the run of all
+# tests of a tier says so and fails.
+debian = mkdir -p out; { [ "$$(id -u)" = 0 ] && apt-get -qq -o Acquire::Retries=3 update && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+  apt-get -qq -o Acquire::Retries=3 install --yes --no-install-recommends $(1); } </dev/null >/dev/null 2>out/apt.log \
+  || { echo 'could not be installed: $(1)' >&2; cat out/apt.log >&2; }
 
-# Prometheus asks exporters, and its tools check what is shipped for it. Only `make test-all` installs it; where it cannot be
-# installed the tests that need it are skipped, and the run says so. Installing starts no server. Probes are tested in
-# network namespaces, with links that firewall rules and queues make bad. Hosts of tests are reached by OpenSSH and Slurm.
+# Browser tests need it.
+chromium:
+	@[ -x /usr/bin/chromium ] || { echo 'installing chromium for the browser tests'; $(call debian,chromium); }
+
+# Probes are tested in network namespaces, with links that firewall rules and queues make bad.
+network:
+	@{ command -v iptables && command -v tc; } >/dev/null || { \
+	  echo 'installing tools of the network for the tests of probes'; $(call debian,iptables iproute2); }
+
+# Prometheus asks exporters, and its tools check what is shipped for it. Hosts of tests are reached by OpenSSH and Slurm.
+# Installing starts no server.
 servers:
-	@if ! { command -v promtool && command -v iptables && command -v tc && PATH="$$PATH:/usr/sbin" command -v sshd \
-	    && PATH="$$PATH:/usr/sbin" command -v slurmctld && command -v srun; } >/dev/null && [ "$$(id -u)" = 0 ] \
-	  && command -v apt-get >/dev/null; then \
-	  echo 'installing Prometheus, OpenSSH, Slurm and tools of the network for the tests of the fleet'; \
-	  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -qq install --yes --no-install-recommends \
-	      prometheus prometheus-alertmanager iptables iproute2 openssh-server slurm-wlm munge faketime; } \
-	    </dev/null >/dev/null 2>&1 || echo 'servers could not be installed: tests that need them will be skipped'; fi
+	@{ command -v promtool && PATH="$$PATH:/usr/sbin" command -v sshd && PATH="$$PATH:/usr/sbin" command -v slurmctld \
+	    && command -v srun && command -v faketime; } >/dev/null || { \
+	  echo 'installing Prometheus, OpenSSH and Slurm for the tests of the fleet'; \
+	  $(call debian,prometheus prometheus-alertmanager openssh-server slurm-wlm munge faketime); }
 
 # TypeScript checks the types of the scripts, with the Node of a wheel: its version and its hash are in tests/web/tsc.
-# Nobody else needs either; where it cannot be installed `make test` skips that one check and says so.
+# Nobody else needs either; where it cannot be installed that one check is skipped.
 tsc: $(VENV)/.dev
 	@cmp -s tests/web/tsc/package-lock.json $(VENV)/tsc/package-lock.json || { \
 	  echo 'installing TypeScript into $(VENV)/tsc'; \

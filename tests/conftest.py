@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 from tests.shared_jobs import Jobs
 from tests.skips import Skips, profiles
+from tests.tiers import Tiers
 
 from hermes.model.host_measures import (
     AllocatorCalls,
@@ -31,9 +32,11 @@ from hermes.model.input_measures import Fetches, InputCopies, InputQueue, InputR
 from hermes.model.memory_measures import Holder, MemoryGrowth, MemoryPeak, Recompute
 from hermes.model.overlap_measures import OverlapPart, OverlapState, StepOverlap
 
-# The duration of one example says nothing on a machine that does other work too.
-settings.register_profile("hermes", deadline=None)
-settings.load_profile("hermes")
+# The duration of one example says nothing on a machine that does other work too. `make test-all` takes the profile
+# `free`, which draws new examples in each run.
+settings.register_profile("free", deadline=None)
+settings.register_profile("same", deadline=None, derandomize=True)
+settings.load_profile("same")
 
 
 CHROMIUM = "/usr/bin/chromium"
@@ -57,7 +60,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count skipped tests, in the process that the others report to."""
+    """Hold tests to their tiers, and count skipped tests in the process that the others report to."""
+    config.pluginmanager.register(Tiers())
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skips(whole=config.getoption("whole")))
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-PATIENCE_S = 600
-"""Seconds after which a process counts as hung: on a busy machine with a slow disk, importing torch takes minutes."""
+PATIENCE_S = int(os.environ.get("HERMES_PATIENCE_S", "600"))
+"""Seconds after which a process counts as hung: on a busy machine with a slow disk, importing torch takes minutes.
+`make test-smoke` waits 120 s."""
 
 
-def until(look: Callable[[], Any], seconds: float = 300) -> Any:
+def until(look: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
     """The first true result of `look`, called again and again; the test fails when there is none in time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -61,6 +61,7 @@ def test_a_folder_without_profiles_is_refused(tmp_path: Path) -> None:
         hermes.load(tmp_path)
 
 
+@pytest.mark.live
 def test_the_package_itself_imports_nothing() -> None:
     program = (
         "import sys; before = set(sys.modules); import hermes; "

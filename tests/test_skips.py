@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.skips import NO_PROFILES, bound_by_modes
 
+pytestmark = pytest.mark.live
+
 _ROOT = Path(__file__).resolve().parents[1]
 _CONFTEST = """
 from tests.skips import Skips

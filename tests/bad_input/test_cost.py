@@ -20,6 +20,8 @@ from tests.skips import bound_by_modes
 from hermes.profiles.load import load
 from hermes.store.cache import Cache
 
+pytestmark = pytest.mark.live
+
 BASE_S, S_PER_BYTE = 20, 10e-6
 """A start with all libraries takes two to four of these seconds; a text trace about 0.1 us a byte."""
 BASE_BYTES, BYTES_PER_BYTE = 800 << 20, 100

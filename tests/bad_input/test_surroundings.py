@@ -18,6 +18,8 @@ from tests.each import sampled
 from hermes.profiles.read.table_sink import Sink
 from hermes_testing import Job, generate
 
+pytestmark = pytest.mark.live
+
 DB = "ascend_pytorch_profiler_0.db"
 INFO = "profiler_info_0.json"
 

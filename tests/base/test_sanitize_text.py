@@ -45,6 +45,7 @@ def test_a_number_or_a_name_stays_what_it_is(text: str) -> None:
     assert clean_cell(text) == text
 
 
+@pytest.mark.live
 @given(st.binary(min_size=1).filter(lambda raw: b"\0" not in raw))
 def test_a_shell_reads_the_very_word_back_and_sees_one_line(raw: bytes) -> None:
     told = shell_command("printf", "%s", raw.decode("utf-8", "surrogateescape"))

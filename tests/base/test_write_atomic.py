@@ -105,6 +105,7 @@ def shared() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("moment", ["mkdir", "open", "replace"])
 def test_another_user_of_the_folder_cannot_lead_root_elsewhere(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str

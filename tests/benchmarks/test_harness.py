@@ -55,6 +55,7 @@ def ours() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+@pytest.mark.live
 def test_a_process_that_does_nothing_costs_a_little_of_everything(tmp_path: Path) -> None:
     start = time.perf_counter_ns()
     idle = python("pass", tmp_path)
@@ -64,11 +65,13 @@ def test_a_process_that_does_nothing_costs_a_little_of_everything(tmp_path: Path
     assert idle.peak_bytes > MB
 
 
+@pytest.mark.live
 def test_the_memory_of_the_process_is_seen(tmp_path: Path) -> None:
     large = python("x = b'1' * 700_000_000", tmp_path)
     assert 700 * MB < large.peak_bytes < max(900 * MB, 1.1 * ours())
 
 
+@pytest.mark.live
 def test_the_processor_time_of_a_child_is_counted(tmp_path: Path) -> None:
     code = """
 import subprocess, sys
@@ -77,6 +80,7 @@ subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() <
     assert python(code, tmp_path).cpu_ns >= 300_000_000
 
 
+@pytest.mark.live
 def test_processes_that_live_together_are_added_up(tmp_path: Path) -> None:
     code = """
 import subprocess, sys
@@ -89,17 +93,20 @@ assert [child.wait() for child in both] == [0, 0]
     assert both.together_bytes > 400 * MB
 
 
+@pytest.mark.live
 def test_a_command_beyond_its_limit_is_stopped_and_has_failed(tmp_path: Path) -> None:
     stopped = python("import time; time.sleep(60)", tmp_path, limit_s=0.3)
     assert stopped.failed
     assert stopped.wall_ns < 30_000_000_000
 
 
+@pytest.mark.live
 def test_what_a_command_prints_and_its_exit_code_are_kept(tmp_path: Path) -> None:
     wrong = python("import sys; print('why'); sys.exit(7)", tmp_path)
     assert (wrong.exit_code, wrong.tail) == (7, "why\n")
 
 
+@pytest.mark.live
 def test_a_command_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         measure((str(tmp_path / "nothing"),), log=tmp_path / "log")
@@ -184,6 +191,7 @@ def test_each_run_has_an_empty_cache_of_its_own(tmp_path: Path) -> None:
     assert entrant.environment(tmp_path / "1") != entrant.environment(tmp_path / "2")
 
 
+@pytest.mark.live
 def test_a_modelled_job_is_made_once_and_can_be_analyzed(tmp_path: Path) -> None:
     here = bench(tmp_path)
     path = here.inputs.modelled("ascend-text", ranks=1, steps=2)

@@ -91,6 +91,7 @@ def test_the_printed_json_is_the_same_each_time(hermes: Hermes, profile: Path) -
     assert hermes("analyze", profile, "--format", "json").out == hermes("analyze", profile, "--format", "json").out
 
 
+@pytest.mark.live
 def test_a_process_that_reads_what_another_kept_prints_the_same(profile: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from hermes.cli import main; main()", "analyze", str(profile), "--format", "json"]
     environment = {"HERMES_CACHE_DIR": str(tmp_path / "cache"), "PATH": ""}
@@ -417,6 +418,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["analyze", "--help"], ["rules"]], ids=" ".join)
 def test_help_does_not_pay_for_engines(arguments: list[str]) -> None:
     done = python(f"""
@@ -436,6 +438,7 @@ print("heavy:", sorted(heavy & set(sys.modules)))
     assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("form", ["ascend-text", "kineto"])
 def test_a_trace_is_analysed_without_pyarrow(form: str, tmp_path: Path) -> None:
     """Its import takes a tenth of a second and 40 MB, and DuckDB and Polars hand frames over without it."""
@@ -457,6 +460,7 @@ print("pyarrow:", "pyarrow" in sys.modules)
     assert done.stdout.splitlines()[-1] == "pyarrow: False"
 
 
+@pytest.mark.live
 def test_a_job_gets_the_environment_of_its_user(tmp_path: Path) -> None:
     told = "import os; print('threads:', os.environ.get('OPENBLAS_NUM_THREADS'), flush=True)"
     command = "from hermes.cli import command; command()"
@@ -472,6 +476,8 @@ def test_a_job_gets_the_environment_of_its_user(tmp_path: Path) -> None:
     assert "threads: None" in done.stdout.splitlines(), done.stderr
 
 
+@pytest.mark.live
+@pytest.mark.smoke
 def test_a_closed_pipe_ends_quietly(profile: Path) -> None:
     command = f'"{sys.executable}" -c "from hermes.cli import main; main()" schema kernel | head -n 1'
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=120, check=False)

@@ -68,6 +68,7 @@ def test_memory_that_ran_out_is_no_defect(hermes: Hermes, monkeypatch: pytest.Mo
     assert (ended.code, ended.err.splitlines()[0]) == (2, "hermes: memory ran out")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("engine", ["serial", "processes"])
 def test_a_defect_in_a_worker_is_told_as_any_other(engine: str) -> None:
     with engine_of(engine, 1) as chosen, pytest.raises((ZeroDivisionError, WorkerFailedError)) as failed:
@@ -77,12 +78,14 @@ def test_a_defect_in_a_worker_is_told_as_any_other(engine: str) -> None:
     assert "in wrong" in told.trace
 
 
+@pytest.mark.live
 def test_a_defect_in_a_pool_is_told_as_any_other() -> None:
     with processes(1) as pool, pytest.raises((ZeroDivisionError, WorkerFailedError)) as failed:
         pool.submit(wrong, 0).result()
     assert Defect.of(failed.value).error == "ZeroDivisionError: division by zero"
 
 
+@pytest.mark.live
 def test_a_path_that_the_system_refuses_is_no_full_disk(tmp_path: Path) -> None:
     ended = subprocess.run(
         [HERMES, "detect", str(tmp_path / ("x" * 300))], capture_output=True, text=True, check=False
@@ -110,6 +113,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.live
 def test_a_pipe_that_was_closed_is_neither_an_answer_nor_an_error() -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -120,11 +124,13 @@ def test_a_pipe_that_was_closed_is_neither_an_answer_nor_an_error() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.live
 def test_a_terminal_of_ascii_gets_the_answer() -> None:
     done = shell('"$HERMES" rules', PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_a_closed_stream_is_no_defect(closed: str) -> None:
     assert shell(f'"$HERMES" rules {closed}').returncode == 0

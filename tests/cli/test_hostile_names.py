@@ -55,6 +55,7 @@ ALL = list(commands(app))
 
 
 @pytest.mark.slow
+@pytest.mark.live
 @pytest.mark.parametrize(("name", "command"), ALL, ids=["-".join(name) for name, _ in ALL])
 def test_a_hostile_name_steers_no_command(
     hostile: Path, tmp_path: Path, name: tuple[str, ...], command: click.Command

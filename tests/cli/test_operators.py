@@ -83,6 +83,7 @@ CASES = [
 ]
 
 
+@pytest.mark.live
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_operators_run_alone_and_those_that_cannot_say_why(tmp_path: Path) -> None:
     cases = [{"operator": one, "shapes": two, "dtypes": three, "median_us": 1.0} for one, two, three in CASES]

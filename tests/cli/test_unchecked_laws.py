@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from tests.cli.conftest import Hermes, Ran  # type: ignore[import-not-found]
+from tests.each import sampled
 from tests.skips import profiles
 
 from hermes.cli.app import app
@@ -150,8 +151,11 @@ def check(name: str, ran: Ran) -> None:
         assert ran.err.startswith("hermes: ")
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("name", PROFILES)
+@pytest.mark.parametrize(
+    ("name", "form"),
+    sampled([(name, form) for name in PROFILES for form in FORMATS],
+            *[(name, FORMATS[at % len(FORMATS)]) for at, name in enumerate(PROFILES)]),
+)  # fmt: skip
 def test_a_truncated_profile_is_never_a_clean_answer(
     hermes: Hermes, tmp_path: Path, whole: dict[str, Path], name: str, form: str
 ) -> None:
@@ -182,7 +186,8 @@ SPOILT = ("cut", "without a rank", "another model", "fewer steps")
 
 @pytest.mark.parametrize(
     ("form", "other"),
-    [*((form, other) for form in FORMATS for other in SPOILT), ("ascend-text", "cut at a line")],
+    sampled([*((form, other) for form in FORMATS for other in SPOILT), ("ascend-text", "cut at a line")],
+            *[(FORMATS[at % len(FORMATS)], other) for at, other in enumerate(SPOILT)]),
 )  # fmt: skip
 @pytest.mark.parametrize("swapped", [False, True], ids=["as after", "as before"])
 def test_a_comparison_holds_only_of_runs_that_share_everything(
@@ -295,6 +300,7 @@ def test_a_log_that_was_cut_says_so_first(hermes: Hermes, tmp_path: Path) -> Non
     assert (ran.code, said_first(ran).startswith("Coverage: ")) == (Exit.DONE, True)
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("spoilt", ["truncated", "empty", "unrelated"])
 def test_a_tree_that_is_no_whole_program_is_never_a_yes(hermes: Hermes, tmp_path: Path, name: str, spoilt: str) -> None:
@@ -311,6 +317,7 @@ def test_a_tree_that_is_no_whole_program_is_never_a_yes(hermes: Hermes, tmp_path
         assert said_first(ran).startswith("Coverage: ")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_that_is_not_there_is_never_a_success(tmp_path: Path, name: str) -> None:
     given = words(PROGRAMS[name], tmp_path, tmp_path, tmp_path)

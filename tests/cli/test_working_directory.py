@@ -21,6 +21,8 @@ from hermes.cli.app import app
 from hermes.jobs import analyze_capture
 from hermes_testing import Job, generate
 
+pytestmark = pytest.mark.live
+
 HERMES = Path(sys.executable).with_name("hermes")
 PLANTED = "import os; os.close(os.open({mark!r} + __name__, os.O_CREAT | os.O_WRONLY))\n"
 SERVES_S = 20

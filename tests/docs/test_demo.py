@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,6 +82,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path, capsys: pyt
     assert "the folder is not empty" in capsys.readouterr().err
 
 
+@pytest.mark.live
 def test_the_live_demo_says_when_it_has_nothing_to_train_with(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,13 +91,15 @@ def test_the_live_demo_says_when_it_has_nothing_to_train_with(
     assert not (tmp_path / "live").exists()
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
-@pytest.mark.slow
-def test_the_live_demo_notices_captures_explains_cures_and_measures(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert live_demo.main([str(tmp_path / "live")]) == 0
-    said = capsys.readouterr().out
+@pytest.mark.smoke
+@pytest.mark.smoke
+def test_the_live_demo_notices_captures_explains_cures_and_measures(root: Path) -> None:
+    done = subprocess.run(
+        ["make", "--silent", "--no-print-directory", "demo-live"], cwd=root, stdout=subprocess.PIPE, text=True,
+        check=False,
+    )  # fmt: skip
+    said = done.stdout
+    assert done.returncode == 0
     assert re.search(r"noticed at step \d+: data wait", said)
     assert "captured into" in said
     assert "the capture says: " in said

@@ -12,6 +12,8 @@ from hermes.inside.profile import captures as captures_module
 from hermes.inside.profile.captures import Captures
 from hermes.inside.wire.control import Control
 
+pytestmark = pytest.mark.live
+
 
 @dataclass
 class Recorder:

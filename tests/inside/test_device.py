@@ -13,6 +13,8 @@ from tests.inside.conftest import Column, Place
 from hermes.inside.monitor.device import MOST, DeviceClock, device_clock
 from hermes.inside.wire.step_record import NULL
 
+pytestmark = pytest.mark.live
+
 MS = 1_000_000
 
 

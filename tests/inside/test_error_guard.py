@@ -23,6 +23,7 @@ def broken(*options: str) -> None:
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
 
 
+@pytest.mark.live
 @pytest.mark.usefixtures("with_torch")
 @pytest.mark.parametrize("job", ["watch", "record"])
 def test_a_few_functions_that_raise_do_not_reach_the_job(job: str) -> None:

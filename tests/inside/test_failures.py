@@ -14,6 +14,8 @@ from tests.skips import bound_by_modes
 
 from hermes.inside.wire.rundir import running
 
+pytestmark = pytest.mark.live
+
 DONE = "print('done')"
 
 

@@ -15,6 +15,8 @@ from tests.inside.test_profile import HERMES, begin
 
 from hermes.inside.wire.step_record import FLAGS
 
+pytestmark = pytest.mark.live
+
 _HEAD = """
 import os, sys
 import torch

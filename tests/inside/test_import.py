@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.inside.conftest import Place
+
+pytestmark = pytest.mark.live
 
 MOST_CALLS = 65_000
 """Of functions, from the import to the end of the first step; a busy or a slow machine counts the same. The budget is

@@ -22,6 +22,8 @@ from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job
 from hermes.jobs.request_capture import progress_of_ranks
 
+pytestmark = pytest.mark.live
+
 # Each child trains, and dies at the call of its number; those of hermes only are counted, before and after each.
 _SWEEP = """
     import os, signal, sys
@@ -137,6 +139,7 @@ def _only_the_latest_are_lost(records: list[int | None], steps: int) -> None:
     assert steps - 1 - LATE_NS // 2_000_000 <= len(records) <= steps
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("with_torch")
 def test_when_a_rank_is_killed_the_job_ends_as_it_does_without_us(place: Place, column: Column) -> None:
     bare, ours = _launch(place, "bare"), _launch(place, "ours", sys.executable, "-c", HERMES, "run", "--")

@@ -11,6 +11,8 @@ from hermes.inside.monitor.loaders import Loaders, keep, padding_of, told_of
 from hermes.inside.monitor.patches import Patches
 from hermes.inside.monitor.step_meter import StepMeter
 
+pytestmark = pytest.mark.live
+
 
 class Rows:
     """What a look needs of a tensor of whole numbers."""

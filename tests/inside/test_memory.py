@@ -17,6 +17,8 @@ from hermes.inside.profile import memory
 from hermes.inside.profile.memory import free_bytes, resident_bytes, suffices
 from hermes.jobs.request_capture import answers_of_ranks, request_capture_of_job
 
+pytestmark = pytest.mark.live
+
 TRAIN = """
 import os, sys, time
 from pathlib import Path

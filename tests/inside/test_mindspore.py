@@ -23,6 +23,8 @@ from hermes.jobs.request_capture import (
     request_capture_of_job,
 )
 
+pytestmark = pytest.mark.live
+
 _TRAIN = """
 import numpy as np
 import mindspore as ms

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 
+import pytest
 from tests.inside.conftest import Column, Place
 from tests.patience import until
 
@@ -15,6 +16,8 @@ from hermes.inside.wire.recovery import clean, recover
 from hermes.inside.wire.ring import LATE_NS
 from hermes.inside.wire.rundir import Job, running
 from hermes.inside.wire.step_record import FLAGS
+
+pytestmark = pytest.mark.live
 
 _LOOP = """
     import os, sys, time

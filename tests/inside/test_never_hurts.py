@@ -26,6 +26,8 @@ from hermes.inside.wire.control import Control
 from hermes.inside.wire.recovery import clean, recover
 from hermes.inside.wire.rundir import running
 
+pytestmark = pytest.mark.live
+
 SEVEN = """import sys, time
 import hermes.inside as capture
 capture.start()

@@ -93,6 +93,7 @@ def _parameters(function: ast.FunctionDef) -> list[list[Any]]:
     return [parameter for parameter in found if parameter[0] not in ("self", "cls")]
 
 
+@pytest.mark.live
 def test_the_known_signatures_are_those_of_the_wheel() -> None:
     wheel = os.environ.get("HERMES_TORCH_NPU_WHEEL")
     if not wheel:

@@ -11,7 +11,7 @@ from tests.inside.conftest import Place
 
 from hermes.inside.wire.numerics import Follower, NumericsLook, path_in
 
-pytestmark = pytest.mark.usefixtures("with_torch")
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("with_torch")]
 
 _TRAINING = """
     import math, os, sys

@@ -25,6 +25,8 @@ from hermes.jobs.request_capture import (
     request_capture_of_job,
 )
 
+pytestmark = pytest.mark.live
+
 INSIDE = Path(__file__).resolve().parents[2] / "src" / "hermes" / "inside"
 NEW = tuple(f"3.{minor}" for minor in range(8, 15))
 OLD = ("2.7", "3.6", "3.7")

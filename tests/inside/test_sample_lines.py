@@ -28,6 +28,7 @@ def seen() -> Iterator[Lines]:
     lines.join(5)
 
 
+@pytest.mark.live
 def test_the_function_in_which_the_thread_waits_is_seen(seen: Lines) -> None:
     wait_here(0.3)
     told = seen.told()
@@ -39,6 +40,7 @@ def test_the_function_in_which_the_thread_waits_is_seen(seen: Lines) -> None:
     assert "test_sample_lines.py" in inside[0][0]
 
 
+@pytest.mark.live
 def test_a_thread_that_waits_is_not_in_python(seen: Lines) -> None:
     wait_here(0.3)
     assert seen.python is not None
@@ -77,6 +79,7 @@ def test_calls_of_python_are_reckoned_from_what_was_seen(
     assert calls_expected(python, step_ns, 2) == expected
 
 
+@pytest.mark.live
 def test_a_thread_beside_that_runs_python_is_seen_and_one_that_waits_is_not(seen: Lines) -> None:
     over, woken = threading.Event(), threading.Event()
 
@@ -103,6 +106,7 @@ def test_a_thread_beside_that_runs_python_is_seen_and_one_that_waits_is_not(seen
     assert any("poll_here" in line for stack, _ in poller["seen"] for line in stack)
 
 
+@pytest.mark.live
 def test_a_thread_that_gets_the_number_of_one_that_ended_has_its_own_name_and_lines(seen: Lines) -> None:
     def poll() -> None:
         # On a busy machine a thread of a wall-clock time may never run.

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tests.inside.conftest import Place
 
+pytestmark = pytest.mark.live
+
 INSIDE = Path(__file__).resolve().parents[2] / "src" / "hermes" / "inside"
 MINE = "print('loaded once')\ndef load(): return 7\n"
 

@@ -111,6 +111,7 @@ def test_a_first_touch_of_memory_costs_something() -> None:
     assert 0 < fault_ns() < 10**6
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_capture_is_told_of_the_steps_before_it_and_starts_without_where_they_cannot_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, raises: bool

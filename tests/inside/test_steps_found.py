@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_S
 from hermes.inside.monitor.step_meter import StepMeter
 from hermes.inside.wire.ring import LATE_NS
 
-pytestmark = pytest.mark.usefixtures("with_torch")
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("with_torch")]
 
 
 class Optimizer:

@@ -11,7 +11,7 @@ from tests.inside.conftest import Column, Place
 
 from hermes.inside.wire.step_record import FLAGS
 
-pytestmark = pytest.mark.usefixtures("with_torch")
+pytestmark = [pytest.mark.live, pytest.mark.usefixtures("with_torch")]
 
 _MODEL = """
     import sys, time
@@ -49,6 +49,7 @@ def log_of(place: Place, script: str) -> tuple[str, object]:
     return done.stdout, job.log_path(0)
 
 
+@pytest.mark.smoke
 def test_a_plain_loop_needs_one_line(place: Place, column: Column) -> None:
     _, log = log_of(place, model("    train(before=lambda: time.sleep(0.008))"))
     assert column(log, "step") == list(range(1, 40))
@@ -68,6 +69,7 @@ def test_the_one_line_may_come_before_torch(place: Place, column: Column) -> Non
     assert len(column(log, "step")) == 39
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
 @pytest.mark.slow
 def test_training_gives_the_same_bits_with_and_without(place: Place, optimizer: str) -> None:
@@ -96,6 +98,7 @@ def test_time_spent_in_the_loader_is_told_apart_by_who_waits(place: Place, colum
     assert median(own[18:]) > 3e6
 
 
+@pytest.mark.smoke
 def test_micro_batches_are_one_step(place: Place, column: Column) -> None:
     body = """
     for number, (x, y) in enumerate(loader):

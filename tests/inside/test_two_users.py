@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.steplog import read_rows
 from hermes.jobs.request_capture import CaptureWish, find_job, progress_of_ranks, request_capture_of_job
 
-pytestmark = needs_root
+pytestmark = [pytest.mark.live, needs_root]
 VICTIM, OTHER = 65_533, 65_534
 LOOP = """
 import time
@@ -40,15 +41,15 @@ print("done")
 HERMES = "from hermes.cli import command; command()"
 
 
-_LIBRARIES = str(Path(click.__file__).parents[1])
+_SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
-def _python() -> str:
-    """A Python that any user may start: that of the tests may lie in root's home."""
+def _python(libraries: Path) -> str:
+    """A Python that any user may start: that of the tests may lie where only root may look."""
     script = "import sys; sys.path.insert(0, sys.argv[1]); import click; sys.exit(sys.version_info < (3, 10))"
     for name in (sys.executable, "/usr/bin/python3"):
         tried = subprocess.run(
-            [name, "-c", script, _LIBRARIES],
+            [name, "-c", script, str(libraries)],
             user=VICTIM, group=VICTIM, extra_groups=[], cwd="/", capture_output=True, check=False,
         ) if _can_start(name) else None  # fmt: skip
         if tried is not None and tried.returncode == 0:
@@ -79,7 +80,7 @@ class Machine:
             "HERMES_SHM_DIR": str(self.shared),
             "HERMES_RUN_DIR": str(self.home / "jobs"),
             "HOME": str(self.home),
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).resolve().parents[2] / "src"), _LIBRARIES]),
+            "PYTHONPATH": str(self.shared.with_name("libraries")),
             "PYTHONDONTWRITEBYTECODE": "1",
         }
 
@@ -110,7 +111,10 @@ def machine() -> Iterator[Machine]:
         (root / "shared").chmod(0o1777)
         (root / "home").mkdir(mode=0o700)
         os.chown(root / "home", VICTIM, VICTIM)
-        yield Machine(shared=root / "shared", home=root / "home", python=_python())
+        # Where the sources and click lie, perhaps only root may look.
+        for package in (_SOURCE / "hermes", Path(click.__file__).parent):
+            shutil.copytree(package, root / "libraries" / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        yield Machine(shared=root / "shared", home=root / "home", python=_python(root / "libraries"))
 
 
 def as_other(call: Callable[[], object]) -> None:
@@ -219,6 +223,7 @@ def test_a_fall_back_for_run_directories_that_another_user_holds_is_not_used(mac
     assert machine.run(machine.python, "-c", "raise SystemExit(5)", HERMES_RUN_DIR=str(place))[0] == 5
 
 
+@pytest.mark.smoke
 def test_an_operator_sees_and_captures_jobs_of_others_only_as_the_policy_of_root_says(machine: Machine) -> None:
     policy, audit = machine.shared.parent / "policy.json", machine.shared.parent / "audit.jsonl"
     environment = {"HERMES_SHM_DIR": str(machine.shared), "HERMES_POLICY": str(policy)}
@@ -252,6 +257,7 @@ def test_an_operator_sees_and_captures_jobs_of_others_only_as_the_policy_of_root
         process.communicate()
 
 
+@pytest.mark.smoke
 def test_a_segment_of_another_user_is_turned_away(machine: Machine) -> None:
     place = machine.shared / "hermes-0"
     place.mkdir(mode=0o700)

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.jobs.live_job import LiveJob
+
+pytestmark = pytest.mark.live
 
 HERMES = Path(sys.executable).with_name("hermes")
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.jobs.live_job import LiveJob, record
+from tests.patience import until
 
 from hermes.base.say import say
 from hermes.inside.wire import process
@@ -66,7 +67,6 @@ def hanging(folder: Path, rank: int, body: str) -> Iterator[tuple[subprocess.Pop
         about = json.loads(child.stdout.readline())
         if "ready" in body:
             assert child.stdout.readline() == "ready\n"
-        time.sleep(0.3)
         facts = about | {"started": process.start_time(child.pid), "space": process.pid_namespace()}
         yield child, RankProgress(pid=child.pid, alive=True, step=7, seen_ns=0, usual_ns=1, longest_ns=1, about=facts)
     finally:
@@ -74,14 +74,20 @@ def hanging(folder: Path, rank: int, body: str) -> Iterator[tuple[subprocess.Pop
         child.communicate()
 
 
+@pytest.mark.smoke
 def test_a_process_that_hangs_says_where_it_stands_and_lives_on(live_job: LiveJob) -> None:
     with hanging(live_job.job.folder, 0, LOADS) as (child, one):
-        place = place_of(stacks(live_job.job, 0, one))
-        assert place is not None
-        assert (place.collective, place.line.rpartition(" ")[2]) == ("", "(load)")
+
+        def where() -> tuple[str, str]:
+            place = place_of(stacks(live_job.job, 0, one))
+            return (place.collective, place.line.rpartition(" ")[2]) if place else ("", "")
+
+        # Until the process has got there, it stands elsewhere.
+        until(lambda: where() == ("", "(load)"))
         assert child.poll() is None
 
 
+@pytest.mark.smoke
 def test_the_rank_that_did_not_enter_the_collective_is_named(live_job: LiveJob, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     with ExitStack() as stack:
@@ -92,18 +98,23 @@ def test_the_rank_that_did_not_enter_the_collective_is_named(live_job: LiveJob, 
         with ThreadPoolExecutor(2) as pool:
             both = list(pool.map(lambda rank: stack.enter_context(hanging(folder, rank, bodies[rank])), (0, 1)))
         ranks = {rank: one for rank, (_, one) in enumerate(both)}
-        found = find_stall_of_job(live_job.job, ranks, 60 * SECOND, ask=stacks)
-    assert found is not None
+
+        def hang() -> Stall | None:
+            found = find_stall_of_job(live_job.job, ranks, 60 * SECOND, ask=stacks)
+            there = found and found.places.get(0) and "(load)" in say(found.message)
+            return found if there and found.places[0].collective else None
+
+        found = until(hang)
     assert found.places[0].collective == "all_reduce"
     assert found.absent == (1,)
     assert say(found.remedy) == "rank 1 did not enter all_reduce. Look at rank 1 first."
     assert "(load)" in say(found.message)
 
 
+@pytest.mark.live
 def test_a_process_without_the_handler_is_sent_no_signal(live_job: LiveJob) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        time.sleep(0.2)
         started = process.start_time(child.pid) or 0
         offered = {"signal": int(signal.SIGRTMIN) + 8, "file": "stacks-rank0.txt"}
         about = {"stacks": offered, "started": started, "space": process.pid_namespace()}
@@ -175,6 +186,7 @@ def test_a_rank_of_another_container_lives_as_long_as_it_holds_its_lock(live_job
     watcher.close(patience_s=0)
 
 
+@pytest.mark.live
 def test_no_signal_goes_to_a_number_of_another_container(live_job: LiveJob) -> None:
     with hanging(live_job.job.folder, 0, LOADS) as (_, one):
         other = replace(one, about={**one.about, "space": 1})
@@ -199,7 +211,7 @@ def test_the_overview_shows_a_job_that_makes_no_progress(live_job: LiveJob) -> N
     live_job.job.ring_path(0, process.own_identity()[0]).unlink()
     ring = open_ring(live_job.job, 0, {})
     ring.add(record(1, step=1, wall_ns=6_000_000, end_ns=time.time_ns() - 30 * SECOND))
-    seen = Overview(live_job.environment, name="", preset="robust", capture=False, peak_flops=None, say=print)
+    seen = Overview(live_job.environment, name="", preset="robust", capture=False, peak_flops=None, say=lambda _: None)
     (view,) = seen.look()
     assert view.state == "no progress"
     assert view.stalled is not None

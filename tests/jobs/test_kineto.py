@@ -30,6 +30,8 @@ from hermes.jobs.kineto_daemon.complete_trace import MarkedTrace, is_complete, w
 from hermes.jobs.kineto_daemon.daemon import Capture, Daemon, RankProgress, TraceRequest, begin, configuration, endpoint
 from hermes.jobs.kineto_daemon.ipc import NAME, Question, encode
 
+pytestmark = pytest.mark.live
+
 ROOT = Path(__file__).resolve().parents[2]
 TRAIN = """
 import os, sys, time

@@ -28,6 +28,8 @@ from hermes.jobs.kineto_daemon.ipc import (
     encode,
 )
 
+pytestmark = pytest.mark.live
+
 CLIENT = "dynoconfigclient01234567-89ab-4cde-8f01-23456789abcd"
 SAME_SOCKET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 # As torch 2.13 sends them on x86-64: the size as 8 bytes, the kind in 32, then the body.

@@ -130,10 +130,17 @@ def server() -> Iterator[Server]:
     made.server_close()
 
 
+@pytest.mark.live
 def test_alarms_of_a_job_reach_the_webhook_and_other_events_do_not(server: Server, live_job: LiveJob) -> None:
     hook = Webhook(f"http://127.0.0.1:{server.server_port}/hook", plain=False, say=live_job.said.append)
     seen = Overview(
-        live_job.environment, name="", preset="robust", capture=False, peak_flops=None, say=print, noted=hook.put
+        live_job.environment,
+        name="",
+        preset="robust",
+        capture=False,
+        peak_flops=None,
+        say=lambda _: None,
+        noted=hook.put,
     )
     live_job.steps([10.0, 10.1] * 100)
     seen.look()
@@ -152,6 +159,7 @@ def test_alarms_of_a_job_reach_the_webhook_and_other_events_do_not(server: Serve
     assert (hook.sent, hook.dropped, live_job.said) == (2, 0, [])
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("answer", [302, 500])
 def test_a_webhook_that_refuses_is_said_once_and_not_followed(server: Server, answer: int) -> None:
     server.answer = answer
@@ -164,13 +172,14 @@ def test_a_webhook_that_refuses_is_said_once_and_not_followed(server: Server, an
     assert list(map(say, said)) == [f"the webhook did not accept an event (OSError: HTTP {answer})"]
 
 
+@pytest.mark.live
 def test_a_webhook_that_answers_nothing_keeps_nobody_waiting() -> None:
     import socket
 
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
-        hook = Webhook(f"http://127.0.0.1:{deaf.getsockname()[1]}/", plain=False, say=print)
+        hook = Webhook(f"http://127.0.0.1:{deaf.getsockname()[1]}/", plain=False, say=lambda _: None)
         start = time.monotonic()
         for _ in range(200):
             hook.put("train", {"kind": "alarm"})
@@ -183,7 +192,7 @@ def test_a_webhook_that_answers_nothing_keeps_nobody_waiting() -> None:
 )
 def test_an_address_that_is_none_or_in_the_clear_is_refused(address: str) -> None:
     with pytest.raises(InputError):
-        Webhook(address, plain=False, say=print)
+        Webhook(address, plain=False, say=lambda _: None)
 
 
 def old_job(root: Path, name: str, *, days: float, megabytes: int = 0) -> Path:
@@ -208,6 +217,7 @@ def test_run_directories_go_by_age_and_the_oldest_first_by_size(tmp_path: Path) 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "mine", "new"]
 
 
+@pytest.mark.live
 def test_a_run_removes_what_is_kept_no_longer(tmp_path: Path) -> None:
     old_job(tmp_path / "jobs", "old", days=40)
     (tmp_path / "shm").mkdir()

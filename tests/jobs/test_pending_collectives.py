@@ -50,6 +50,7 @@ def entry(number: int, name: str, **changed: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.live
 def test_a_running_process_says_what_it_waits_in_and_a_dump_what_it_had_entered(
     live_job: LiveJob, tmp_path: Path
 ) -> None:

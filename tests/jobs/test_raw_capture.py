@@ -20,6 +20,8 @@ from hermes.jobs import messages
 from hermes.jobs.watch_job import Watcher
 from hermes_testing import Fault, Job, generate
 
+pytestmark = pytest.mark.live
+
 _SLOW = [12.0] * 20 + [9.9, 10.1] * 10 + [14.0] * 4
 
 

@@ -11,6 +11,8 @@ from benchmarks.stragglers import named, train
 from hermes.jobs.detect.job_alarms import replay
 from hermes.jobs.detect.robust_detector import Robust
 
+pytestmark = pytest.mark.live
+
 RANKS, STEPS = 3, 120
 
 

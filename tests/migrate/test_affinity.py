@@ -173,6 +173,7 @@ def busy() -> Iterator[subprocess.Popen[bytes]]:
     process.stdout.close()
 
 
+@pytest.mark.live
 def test_every_thread_is_moved_and_moved_back(busy: subprocess.Popen[bytes], tmp_path: Path) -> None:
     pid, state = busy.pid, tmp_path / "state" / "affinity.json"
     before = os.sched_getaffinity(pid)
@@ -188,6 +189,7 @@ def test_every_thread_is_moved_and_moved_back(busy: subprocess.Popen[bytes], tmp
         bind_threads.restore(state)
 
 
+@pytest.mark.live
 def test_a_process_that_has_ended_is_said_and_another_with_its_number_is_left_alone(
     busy: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def _git(root: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(root), *identity, *arguments], check=True, capture_output=True)
 
 
+@pytest.mark.live
 def test_in_place_refuses_an_uncommitted_tree_until_forced(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text(CUDA)
     with pytest.raises(InputError, match="in no git repository"):
@@ -160,6 +161,7 @@ def _config(folder: Path) -> Path:
     return Path(told.stdout.decode().strip()) / "config"
 
 
+@pytest.mark.live
 def test_nothing_that_the_tree_tells_git_is_run(tmp_path: Path) -> None:
     """Its filters, in files that it includes too, in a submodule, and a program to fetch what a partial clone lacks."""
     ran = tmp_path / "ran"
@@ -177,6 +179,7 @@ def test_nothing_that_the_tree_tells_git_is_run(tmp_path: Path) -> None:
     assert all("accelerator" in (folder / "x.py").read_text() for folder in (root, below))
 
 
+@pytest.mark.live
 def test_changes_in_a_submodule_are_seen(tmp_path: Path) -> None:
     root, below = _with_submodule(tmp_path)
     (below / "x.py").write_text(CUDA + "# mine\n")

@@ -55,6 +55,7 @@ def test_a_converted_tree_passes_the_check(tmp_path: Path) -> None:
     assert _run("convert", "--check", tmp_path / "b").exit_code == 0
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("text", ["", "x = (\n", "print('no torch here')\n"])
 def test_verify_of_what_has_no_loss(text: str, tmp_path: Path) -> None:
     for name in ("a", "b"):

@@ -18,6 +18,7 @@ from hermes.migrate.write import write_beside_tree
 PROJECTS = ("nanoGPT", "pytorch-examples")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", PROJECTS)
 @pytest.mark.parametrize("style", list(Style))
 def test_every_file_parses_and_a_second_run_changes_nothing(
@@ -32,6 +33,7 @@ def test_every_file_parses_and_a_second_run_changes_nothing(
     assert [file.path for file in again.changed] == []
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("name", PROJECTS)
 def test_only_the_edited_spans_differ(name: str, projects: Path) -> None:
     for file in convert_tree(projects / name, Target(), Style.NATIVE).changed:

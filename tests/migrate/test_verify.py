@@ -84,6 +84,7 @@ def _ranks(tmp_path: Path, program: str) -> Verdict:
     return verify(converted, original, command, steps=3, devices=2, timeout_s=300)
 
 
+@pytest.mark.smoke
 @needs_torch
 @pytest.mark.parametrize("style", list(Style))
 def test_a_converted_program_gives_the_losses_and_weights_of_the_original_bit_by_bit(
@@ -286,6 +287,7 @@ def test_a_call_that_does_not_fit_its_signature_fails(tmp_path: Path) -> None:
     assert "too many positional arguments" in told.converted.output_tail
 
 
+@pytest.mark.smoke
 @needs_torch
 @pytest.mark.slow
 def test_a_tensor_that_was_forgotten_on_the_host_fails(tmp_path: Path) -> None:
@@ -585,6 +587,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.live
 @needs_torch
 def test_a_group_of_gloo_carries_no_tensors_of_an_npu(tmp_path: Path) -> None:
     told = _ranks(tmp_path, OWN_GRADIENTS)
@@ -687,6 +690,7 @@ def test_what_was_saved_on_the_npu_is_loaded_where_it_was(tmp_path: Path) -> Non
     subprocess.run([sys.executable, "-c", plain], cwd=tmp_path, check=True)
 
 
+@pytest.mark.live
 @needs_torch
 @pytest.mark.parametrize(("key", "outcome"), [("CPU", Outcome.REFUSED), ("CompositeExplicitAutograd", Outcome.PASSED)])
 def test_an_operator_of_another_library_needs_a_kernel_for_the_npu(tmp_path: Path, key: str, outcome: Outcome) -> None:
@@ -694,6 +698,7 @@ def test_an_operator_of_another_library_needs_a_kernel_for_the_npu(tmp_path: Pat
     assert told.outcome is outcome, told
 
 
+@pytest.mark.live
 @needs_torch
 def test_weights_that_a_graph_holds_are_moved(tmp_path: Path) -> None:
     program = PROGRAM.replace("self.c = nn.BatchNorm1d(8)", "self.c = nn.utils.weight_norm(nn.Linear(8, 8))")

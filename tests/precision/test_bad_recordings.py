@@ -135,6 +135,7 @@ def test_a_folder_with_something_else_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "y")
 
 
+@pytest.mark.live
 def test_a_file_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     golden, target = network(tmp_path / "golden", tensors=True), network(tmp_path / "target", tensors=True)
     files = sorted(path for path in target.rglob("*") if path.is_file())

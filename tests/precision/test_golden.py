@@ -13,6 +13,8 @@ from tests.precision.drawn import Drawing, random
 from hermes.base.errors import InputError
 from hermes.precision.api import compare, golden
 
+pytestmark = pytest.mark.live
+
 PROGRAM = """
 import torch
 torch.manual_seed(0)

@@ -18,6 +18,7 @@ from hermes.precision.launch_recording import environment
 from hermes.precision.read.recording import read
 
 pytestmark = [
+    pytest.mark.live,
     pytest.mark.slow,
     pytest.mark.skipif("HERMES_MINDSPORE_PYTHON" not in os.environ, reason="HERMES_MINDSPORE_PYTHON names no Python"),
 ]

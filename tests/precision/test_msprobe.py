@@ -160,6 +160,7 @@ def test_what_an_operator_that_is_not_in_the_dump_made_of_a_difference_is_carrie
     assert [link.operator for link in found.chain] == ["gelu", "matmul"]
 
 
+@pytest.mark.live
 def test_elements_are_compared_by_several_processes_as_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sides = [network(tmp_path / "a", kind="tensor"), network(tmp_path / "b", kind="tensor", gelu=0.5)]
     lost = sorted((sides[1] / "step0/rank0/dump_tensor_data").iterdir())[-2:]

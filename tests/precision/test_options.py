@@ -103,6 +103,7 @@ def test_the_environment_asks_for_a_recording_and_keeps_the_users_path() -> None
     assert "HERMES_SNAPSHOT" not in found
 
 
+@pytest.mark.live
 def test_a_command_that_steps_no_optimizer_is_told_how_else_to_record(tmp_path: Path) -> None:
     nothing = [sys.executable, "-c", "pass"]
     command = [sys.executable, "-m", "hermes", "precision", "record", "-o", str(tmp_path / "out"), "--", *nothing]

@@ -8,7 +8,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -16,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.patience import until
 
 from hermes.inside.record.layout import DATA_START, STATISTICS
 from hermes.precision.api import compare
 from hermes.precision.launch_recording import environment
 from hermes.precision.read.recording import read
 
-pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+pytestmark = [pytest.mark.live, pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")]
 
 PROGRAM = """
 import sys, time
@@ -93,6 +93,7 @@ def runs(program: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     }
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("way", ["statistics", "tensors", "fingerprint", "modules", "limited"])
 def test_results_are_the_same_in_every_bit_and_nothing_is_left_in_torch(runs: dict[str, Any], way: str) -> None:
     assert runs[way][0] == runs["bare"]
@@ -103,6 +104,7 @@ def test_only_the_steps_that_were_asked_for_are_recorded(runs: dict[str, Any]) -
     assert read(runs["statistics"][1]).steps == ((0, 0), (0, 2))
 
 
+@pytest.mark.smoke
 def test_an_operator_is_recorded_with_module_line_and_phase(runs: dict[str, Any]) -> None:
     step = read(runs["statistics"][1]).loader.load(0, 2)
     (relu,) = [op for op in step.ops if op.name == "aten.relu.default"]
@@ -115,6 +117,7 @@ def test_an_operator_is_recorded_with_module_line_and_phase(runs: dict[str, Any]
     assert all(op.random for op in step.ops if "bernoulli" in op.name or "randn" in op.name)
 
 
+@pytest.mark.smoke
 def test_statistics_are_those_of_the_elements(runs: dict[str, Any]) -> None:
     one, two = (read(runs[way][1]).loader.load(0, 2) for way in ("statistics", "tensors"))
     from hermes.precision.read.tensors import Files, numbers
@@ -185,7 +188,12 @@ def test_a_killed_process_has_left_its_complete_steps(program: Path, tmp_path: P
     assert process.stdout is not None
     for _ in range(4):
         process.stdout.readline()
-    time.sleep(0.2)
+
+    def complete() -> bool:
+        run = read(tmp_path / "r")
+        return len(run.steps) >= 4 and all(run.loader.load(0, step).complete for step in range(4))
+
+    until(complete)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     run = read(tmp_path / "r")

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 from hermes.base.say import say
 from hermes.precision.api import compare
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 
 _HEAD = """
 import os, sys

@@ -19,7 +19,10 @@ from hermes.precision import compute_operator
 from hermes.precision.compare import compare
 from hermes.precision.replay import Replay, replay
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
 
 
 def computed(folder: Path, name: str, inputs: list[np.ndarray], args: list[Any], *outputs: np.ndarray) -> Replay:

@@ -13,6 +13,8 @@ import pytest
 from hermes.base.say import say
 from hermes.precision.api import Difference, check
 
+pytestmark = pytest.mark.live
+
 
 def taken(out: Path, *, seed: int = 0, flipped: bool = False, bias: bool = True, draws: int = 0) -> Path:
     torch = pytest.importorskip("torch")

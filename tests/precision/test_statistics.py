@@ -11,7 +11,7 @@ import pytest
 from hermes.inside.record.layout import CHUNK
 from hermes.inside.record.mindspore_values import Numbers
 
-pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+pytestmark = [pytest.mark.live, pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")]
 
 LENGTHS = [1, 7, 8, 9, 130, 512, 513, 4099, CHUNK - 1, CHUNK, CHUNK + 3, CHUNK + 8, 3 * CHUNK, 17 * CHUNK + 11]
 KINDS = ["float32", "float64", "bfloat16", "int32", "bool", "complex64"]

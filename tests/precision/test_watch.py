@@ -56,6 +56,7 @@ def test_a_nan_is_told_of_once() -> None:
     assert watch.look(nan, gradient) == ""
 
 
+@pytest.mark.live
 def test_the_ring_holds_the_step_in_which_a_nan_was_born(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     from hermes.inside.record.options import Options

@@ -33,7 +33,7 @@ DRAWN = """() => Object.fromEntries([...document.querySelectorAll(".data:not(.fo
     .map(row => [...row.cells].map(cell => cell.textContent.trim()))]))"""
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.live,
     pytest.mark.skipif(not CHROMIUM.exists(), reason="no chromium at /usr/bin/chromium"),
 ]
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -117,6 +117,7 @@ def test_focus_on_a_hostile_name_runs_nothing_and_breaks_no_layout(visit: object
     assert seen.overflow() <= 0
 
 
+@pytest.mark.smoke
 def test_a_click_sorts_by_value_and_a_second_click_turns_it_round(visit: object, real: Report) -> None:
     seen = visit(real)  # type: ignore[operator]
     median = seen.page.locator("#top-kernels thead th", has_text="Median")
@@ -166,6 +167,7 @@ def test_a_copy_as_csv_holds_exact_values_of_the_rows_shown(visit: object, real:
     assert copied[1:] == ["aclnnAddmm_MatMulCommon_MatMulV2,MatMulV2,0 and 1,6,1074681,0.0605,89556,179113,358226"]
 
 
+@pytest.mark.smoke
 def test_a_copied_name_is_no_formula_and_no_markdown(visit: object, hostile: Report) -> None:
     seen = visit(hostile)  # type: ignore[operator]
     texts = []
@@ -196,6 +198,7 @@ def test_focus_is_visible(visit: object, real: Report) -> None:
     assert style == "solid"
 
 
+@pytest.mark.smoke
 def test_the_page_is_complete_without_its_script(browser: object, tmp_path: Path, real: Report) -> None:
     path = tmp_path / "report.html"
     path.write_text(render_html(real), encoding="utf-8")

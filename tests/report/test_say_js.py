@@ -44,7 +44,7 @@ def _node() -> str | None:
 
 
 NODE = _node()
-pytestmark = pytest.mark.skipif(not NODE, reason="no Node: pip install --group dev")
+pytestmark = [pytest.mark.live, pytest.mark.skipif(not NODE, reason="no Node: pip install --group dev")]
 
 
 @pytest.fixture(scope="session")

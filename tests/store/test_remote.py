@@ -20,6 +20,8 @@ from hermes.store.cache import Cache
 from hermes.store.remote import is_url, mirror
 from hermes_testing import Job, generate
 
+pytestmark = pytest.mark.live
+
 
 @pytest.mark.parametrize("text", ["s3://bucket/a", "memory://x", "gs://b", "file:///tmp/x"])
 def test_a_url_is_one(text: str) -> None:

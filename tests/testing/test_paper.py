@@ -89,6 +89,7 @@ def test_the_text_counts_what_is_right() -> None:
     assert said.startswith("Right in all: 1 of 2; cause 1, range 2. Measured on 2 cores at a load of 1.2.\n")
 
 
+@pytest.mark.live
 def test_hermes_names_the_modelled_input_and_holds_the_published_step(tmp_path: Path) -> None:
     found = outcome(RESNET, modelled(RESNET, tmp_path), 17.2)
     assert found.faithful

@@ -137,6 +137,7 @@ def test_a_cause_that_is_named_after_its_cure_is_told() -> None:
     assert summary([result(LOOP, cured=(LOOP,)), result(LOOP, cured=(OTHER,))]).gone.good == 1
 
 
+@pytest.mark.live
 def test_the_page_gets_figures_and_what_was_missed_and_keeps_what_is_around(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- results zoo -->\nold\n<!-- end zoo -->\nafter\n", "utf-8")
@@ -167,6 +168,7 @@ def test_lines_say_the_verdict() -> None:
     assert "1 of 1 (100%)" in summary_lines([result(LOOP)])[1]
 
 
+@pytest.mark.live
 def test_an_entry_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install --group torch")
     assert main(["--only", "gremlins"]) == 2
@@ -213,6 +215,7 @@ def _programs(name: str) -> Any:
     return module
 
 
+@pytest.mark.live
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_a_cure_of_loops_and_pieces_computes_what_the_cause_computed() -> None:
     models = _programs("loops_and_pieces")
@@ -228,6 +231,7 @@ def test_a_cure_of_loops_and_pieces_computes_what_the_cause_computed() -> None:
         assert torch.allclose(slow(x), fixed(x), atol=1e-5)
 
 
+@pytest.mark.live
 def test_a_cure_of_tables_and_masks_computes_what_the_cause_computed() -> None:
     models = _programs("tables_and_masks")
     torch = models.torch
@@ -251,6 +255,7 @@ def test_a_cure_of_tables_and_masks_computes_what_the_cause_computed() -> None:
     assert torch.allclose(*steps, atol=1e-6)
 
 
+@pytest.mark.live
 def test_a_cure_of_maps_and_pairs_computes_what_the_cause_computed() -> None:
     models = _programs("maps_and_pairs")
     torch = models.torch
@@ -266,6 +271,7 @@ def test_a_cure_of_maps_and_pairs_computes_what_the_cause_computed() -> None:
     assert torch.allclose(models._heat_of_each(centres, 12), models._heat_of_all(centres, 12), atol=1e-6)
 
 
+@pytest.mark.live
 def test_a_cure_of_fields_and_replays_computes_what_the_cause_computed() -> None:
     models, inputs = _programs("fields_and_shadows"), _programs("scans_and_replays")
     torch = models.torch

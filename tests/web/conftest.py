@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -16,25 +17,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp
+from tests.patience import PATIENCE_S
 from tests.web.visits import Visit
-
-pytest.importorskip("fastapi", reason="the extra `web` is not installed")
+from uvicorn.server import ServerState
 
 from hermes.store.cache import Cache
 from hermes.web.access_guard import SessionKeys
 from hermes.web.analysis_session import AnalysisSession
 from hermes.web.page_server import build
-from hermes.web.server import PatientServer, bound, server
+from hermes.web.server import DEFAULT_PORT, PatientServer, bound, server
 from hermes_testing import Fault, Job, generate
 
 
 @dataclass
 class Served:
-    """A running server, and the link that it printed."""
+    """A running server, how to connect to it, and the link that it printed."""
 
     port: int
     keys: SessionKeys
     study: AnalysisSession
+    connect: Callable[[], socket.socket]
     announced: list[str] = field(default_factory=list)
 
     @property
@@ -56,7 +59,7 @@ class Client:
             self.cookie = answer.headers["set-cookie"].partition(";")[0]
 
     def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.served.port, timeout=60)
+        connection = self._connection()
         connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
         for name, value in {**({"Cookie": self.cookie} if self.cookie else {}), **headers}.items():
             connection.putheader(name.replace("_", "-"), value)
@@ -66,13 +69,19 @@ class Client:
         connection.close()
         return answer
 
+    def _connection(self) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection("127.0.0.1", self.served.port)
+        connection.sock = self.served.connect()
+        connection.sock.settimeout(PATIENCE_S)
+        return connection
+
     def post(self, path: str, body: object, **headers: str) -> Answer:
         """Send a POST request as a script of Hermes' pages does, except for the given `headers`."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         own = {"Origin": self.served.base, "Content-Type": "application/json", "Content-Length": str(len(data))}
         given = {name.replace("_", "-"): value for name, value in headers.items()}
         sent = {name: value for name, value in {**own, "Cookie": self.cookie, **given}.items() if value}
-        connection = http.client.HTTPConnection("127.0.0.1", self.served.port, timeout=60)
+        connection = self._connection()
         connection.putrequest("POST", path, skip_host="Host" in sent, skip_accept_encoding=True)
         for name, value in sent.items():
             connection.putheader(name, value)
@@ -107,13 +116,80 @@ def serving(
     protocol: type[PatientServer] = PatientServer,
     *,
     wait: bool = True,
+    **more: Any,
+) -> Iterator[Served]:
+    """Serve on a port of loopback, for browsers and for tests of the server itself."""
+    listening = bound_anywhere()
+    port = listening.getsockname()[1]
+    app, keys, study, announced = _built(paths, cache, port, **more)
+    running = server(app, protocol)
+    if wait:
+        study.run()
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield Served(port, keys, study, lambda: socket.create_connection(("127.0.0.1", port)), announced)
+    finally:
+        running.should_exit = True
+        thread.join(PATIENCE_S)
+        listening.close()
+        assert not thread.is_alive()
+        _end_threads()
+
+
+@contextmanager
+def in_process(paths: Sequence[Path], cache: Cache, *, wait: bool = True, **more: Any) -> Iterator[Served]:
+    """Serve without a port: each connection is a pair of sockets of this process, with the server's own protocol."""
+    app, keys, study, announced = _built(paths, cache, DEFAULT_PORT, **more)
+    config = server(app).config
+    config.load()
+    state = ServerState()
+    loop = asyncio.new_event_loop()
+
+    def connect() -> socket.socket:
+        ours, theirs = socket.socketpair()
+        made = loop.connect_accepted_socket(lambda: PatientServer(config, state, {}), theirs)
+        asyncio.run_coroutine_threadsafe(made, loop).result(PATIENCE_S)
+        return ours
+
+    if wait:
+        study.run()
+
+    def run() -> None:
+        loop.run_forever()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+    # In a thread of its own: a test's thread may have the loop of a browser.
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield Served(DEFAULT_PORT, keys, study, connect, announced)
+    finally:
+        asyncio.run_coroutine_threadsafe(_ended(state), loop).result(PATIENCE_S)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+        _end_threads()
+
+
+async def _ended(state: ServerState) -> None:
+    """Close the connections that clients left open, and wait until their answers have ended."""
+    for connection in list(state.connections):
+        connection.shutdown()
+    await asyncio.gather(*state.tasks, return_exceptions=True)
+
+
+def _built(
+    paths: Sequence[Path],
+    cache: Cache,
+    port: int,
+    *,
     against: Sequence[Path] = (),
     source: Path | None = None,
     precision: tuple[Path, Path] | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Iterator[Served]:
-    listening = bound_anywhere()
-    port = listening.getsockname()[1]
+) -> tuple[ASGIApp, SessionKeys, AnalysisSession, list[str]]:
     study = AnalysisSession(paths, cache)
     announced: list[str] = []
     keys = SessionKeys(announced.append)
@@ -122,22 +198,14 @@ def serving(
     others = [AnalysisSession([path], cache) for path in against]
     app = build(study, keys=keys, port=lambda: port, against=others, environment=where, source=source,
                 precision=precision)  # fmt: skip
-    running = server(app, protocol)
-    if wait:
-        study.run()
-    thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
-    thread.start()
-    try:
-        yield Served(port=port, keys=keys, study=study, announced=announced)
-    finally:
-        running.should_exit = True
-        thread.join(120)
-        listening.close()
-        assert not thread.is_alive()
-        # The interpreter would abort if it ended below these threads.
-        for behind in threading.enumerate():
-            if behind.name in ("hermes-ahead", "hermes-whatif"):
-                behind.join(120)
+    return app, keys, study, announced
+
+
+def _end_threads() -> None:
+    """Wait for the threads below which the interpreter would abort if it ended."""
+    for behind in threading.enumerate():
+        if behind.name in ("hermes-ahead", "hermes-whatif"):
+            behind.join(PATIENCE_S)
 
 
 def bound_anywhere() -> socket.socket:
@@ -240,9 +308,16 @@ def served(job: Path, cured: Path, cache: Cache) -> Iterator[Served]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def local(job: Path, cured: Path, cache: Cache) -> Iterator[Served]:
+    """The same pages as `served`, without a port."""
+    with in_process([job], cache, against=[cured]) as running:
+        yield running
+
+
 @pytest.fixture
-def client(served: Served) -> Client:
-    return Client(served)
+def client(local: Served) -> Client:
+    return Client(local)
 
 
 @pytest.fixture(scope="session")
@@ -252,13 +327,18 @@ def key() -> type[Client]:
 
 
 @pytest.fixture
-def stranger(served: Served) -> Client:
-    return Client(served, key=False)
+def stranger(local: Served) -> Client:
+    return Client(local, key=False)
 
 
 @pytest.fixture(scope="session")
 def serve() -> Callable[..., object]:
     return serving
+
+
+@pytest.fixture(scope="session")
+def serve_here() -> Callable[..., object]:
+    return in_process
 
 
 @pytest.fixture

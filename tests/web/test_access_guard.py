@@ -31,8 +31,8 @@ def test_a_wrong_token_gives_no_key(stranger: Any, token: str) -> None:
     assert "set-cookie" not in answer.headers
 
 
-def test_a_link_works_once_and_the_next_one_is_announced(served: Any, stranger: Any) -> None:
-    token = served.keys.token
+def test_a_link_works_once_and_the_next_one_is_announced(local: Any, stranger: Any) -> None:
+    token = local.keys.token
     first = stranger.get(f"/?token={token}")
     assert first.status == 200
     assert "HttpOnly" in first.headers["set-cookie"]
@@ -40,40 +40,40 @@ def test_a_link_works_once_and_the_next_one_is_announced(served: Any, stranger: 
     assert token.encode() not in first.body
     again = stranger.get(f"/?token={token}")
     assert again.status == 401
-    assert served.announced[-1] == served.keys.token != token
+    assert local.announced[-1] == local.keys.token != token
 
 
-def test_a_link_leads_on_to_its_page_without_the_token(served: Any, stranger: Any) -> None:
-    answer = stranger.get(f"/ranks?of=free&token={served.keys.token}&rank=2")
+def test_a_link_leads_on_to_its_page_without_the_token(local: Any, stranger: Any) -> None:
+    answer = stranger.get(f"/ranks?of=free&token={local.keys.token}&rank=2")
     assert b'url=/ranks?of=free&amp;rank=2"' in answer.body
 
 
-def test_a_link_leads_to_no_other_place_and_writes_no_markup(served: Any, stranger: Any) -> None:
-    answer = stranger.get(f"//evil.example/%22%3E%3Cscript%3E?a=%22%3E%3Cscript%3E&token={served.keys.token}")
+def test_a_link_leads_to_no_other_place_and_writes_no_markup(local: Any, stranger: Any) -> None:
+    answer = stranger.get(f"//evil.example/%22%3E%3Cscript%3E?a=%22%3E%3Cscript%3E&token={local.keys.token}")
     assert b"<script>" not in answer.body
     assert b"url=/evil.example/" in answer.body
 
 
-def test_an_invented_cookie_is_no_key(stranger: Any, served: Any) -> None:
-    assert stranger.get("/api/state", Cookie=f"hermes-{served.port}=abc").status == 401
+def test_an_invented_cookie_is_no_key(stranger: Any, local: Any) -> None:
+    assert stranger.get("/api/state", Cookie=f"hermes-{local.port}=abc").status == 401
     assert stranger.get("/api/state", Cookie="=;;\x01").status == 401
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "evil.example:{port}", "localhost.evil.example:{port}", ""]
 )
-def test_another_host_is_refused_also_with_a_key(client: Any, served: Any, host: str) -> None:
-    assert client.get("/api/state", Host=host.format(port=served.port)).status == 421
+def test_another_host_is_refused_also_with_a_key(client: Any, local: Any, host: str) -> None:
+    assert client.get("/api/state", Host=host.format(port=local.port)).status == 421
 
 
-def test_a_forwarded_port_of_the_same_number_is_served(client: Any, served: Any) -> None:
-    assert client.get("/api/state", Host=f"localhost:{served.port}").status == 200
+def test_a_forwarded_port_of_the_same_number_is_served(client: Any, local: Any) -> None:
+    assert client.get("/api/state", Host=f"localhost:{local.port}").status == 200
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1:{port}", "http://localhost:1"])
-def test_another_origin_is_refused_also_with_a_key(client: Any, served: Any, origin: str) -> None:
-    assert client.get("/api/state", Origin=origin.format(port=served.port)).status == 403
-    assert client.get("/api/state", Origin=f"http://127.0.0.1:{served.port}").status == 200
+def test_another_origin_is_refused_also_with_a_key(client: Any, local: Any, origin: str) -> None:
+    assert client.get("/api/state", Origin=origin.format(port=local.port)).status == 403
+    assert client.get("/api/state", Origin=f"http://127.0.0.1:{local.port}").status == 200
 
 
 def test_another_site_may_lead_here_but_not_ask(client: Any) -> None:

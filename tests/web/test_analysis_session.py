@@ -25,25 +25,23 @@ from hermes.web.analysis_session import AnalysisSession
 from hermes.web.json_answers import NotReadyError
 
 
-def test_the_document_is_that_of_the_analysis(served: Any, job: Path, cache: Cache) -> None:
+def test_the_document_is_that_of_the_analysis(local: Any, job: Path, cache: Cache) -> None:
     made = document(analyze(load([job], cache)))
-    assert served.study.document == json.loads(json.dumps(made))
+    assert local.study.document == json.loads(json.dumps(made))
 
 
 def test_a_second_study_takes_the_kept_document(
-    served: Any, job: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+    local: Any, job: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hermes.profiles.pipeline.analyze.analyze", lambda loaded: pytest.fail("analysed again"))
     second = AnalysisSession([job], cache)
     second.run()
     assert second.state.phase == "ready"
-    assert second.document == json.loads(json.dumps(served.study.document))
+    assert second.document == json.loads(json.dumps(local.study.document))
 
 
-def test_changed_code_is_another_document(
-    served: Any, job: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert served.study.document
+def test_changed_code_is_another_document(local: Any, job: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert local.study.document
     monkeypatch.setattr(room, "_code", lambda: "changed")
     calls: list[object] = []
     monkeypatch.setattr(
@@ -53,10 +51,12 @@ def test_changed_code_is_another_document(
     assert len(calls) == 1
 
 
-def test_before_it_is_read_there_is_no_answer_but_a_state(job: Path, cache: Cache, serve: Callable[..., Any]) -> None:
+def test_before_it_is_read_there_is_no_answer_but_a_state(
+    job: Path, cache: Cache, serve_here: Callable[..., Any]
+) -> None:
     from tests.web.conftest import Client  # type: ignore[import-not-found]
 
-    with serve([job], cache, wait=False) as running:
+    with serve_here([job], cache, wait=False) as running:
         client = Client(running)
         assert client.json("/api/state")["phase"] == "reading"
         assert (client.get("/api/report").status, client.get("/api/sizes?rank=0").status) == (202, 503)
@@ -81,12 +81,15 @@ def test_a_study_that_was_not_begun_is_not_ready(job: Path, cache: Cache) -> Non
         _ = AnalysisSession([job], cache).loaded
 
 
-def test_two_browsers_and_an_analysis_at_once_get_what_each_gets_alone(job: Path, tmp_path: Path, serve: Any) -> None:
+@pytest.mark.live
+def test_two_browsers_and_an_analysis_at_once_get_what_each_gets_alone(
+    job: Path, tmp_path: Path, serve_here: Any
+) -> None:
     from tests.web.conftest import Client  # type: ignore[import-not-found]
 
     cache = Cache(tmp_path / "cache")
     command = [sys.executable, "-c", "from hermes.cli import main; main()", "analyze", str(job), "--format", "json"]
-    with serve([job], cache, wait=False) as running:
+    with serve_here([job], cache, wait=False) as running:
         beside = subprocess.Popen(
             command, stdout=subprocess.PIPE, env={"HERMES_CACHE_DIR": str(cache.root), "PATH": ""}
         )
@@ -157,6 +160,7 @@ def test_untouched_files_are_shown_without_being_read(own: Path, monkeypatch: py
     assert not read
 
 
+@pytest.mark.live
 def test_notes_of_untouched_files_are_those_of_the_first_reading(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     time.sleep(0.02)
     file = next(own.rglob("kernel_details.csv"))
@@ -209,6 +213,7 @@ def _a_file_that_is_not_of_a_profile(own: Path) -> None:
     file.write_bytes(file.read_bytes() + b" ")
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("change", [_a_byte, _a_file_more, _a_file_less, _a_file_that_is_not_of_a_profile])
 def test_any_change_is_read(change: Callable[[Path], None], own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Beyond the tick of the clock that files are stamped by.
@@ -244,6 +249,7 @@ def test_a_cache_that_was_cleared_beneath_the_server_is_said(own: Path, monkeypa
     assert study.loaded.ranks[0].folder.exists()
 
 
+@pytest.mark.live
 def test_the_first_page_needs_no_large_library(own: Path) -> None:
     script = """
 import asyncio, sys
@@ -275,6 +281,7 @@ print(sorted({"polars", "duckdb", "numpy", "pyarrow", "fastapi", "pydantic"} & s
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.live
 def test_tables_that_would_be_of_another_input_are_refused(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cache lost them, and the files changed since: what is shown and what is asked for would not be one input."""
     study, _ = again(own, monkeypatch)

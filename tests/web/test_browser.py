@@ -30,7 +30,7 @@ CLICKED = (*(page for page in PAGES if page != "timeline"), "data?table=kernel",
 PERFETTO_ASKS = ("storage.cloud.google.com", "127.0.0.1:9001", "navigate-to", "unsupported syscall", "Loading trace")
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.live,
     pytest.mark.skipif(not CHROMIUM.exists(), reason="no chromium at /usr/bin/chromium"),
 ]
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -70,6 +70,7 @@ def _open_tabs(seen: Visit, page: Any, path: str, axe: str) -> None:
         assert not axe or seen.barriers(axe) == [], (path, tab.inner_text())
 
 
+@pytest.mark.smoke
 def test_every_page_of_a_generated_job_opens_and_is_clicked(served: Any, visit: Any, axe: str) -> None:
     click_through(visit(served), axe)
 
@@ -102,6 +103,7 @@ def test_every_page_of_64_ranks_opens_and_is_clicked(tmp_path: Path, serve: Any,
 HOSTILE = "<img src=x onerror=alert(1)>\u202e</script><script>alert(2)</script>\"'`${1}{{7*7}}" + "A" * 10_000
 
 
+@pytest.mark.smoke
 def test_hostile_names_are_text_in_every_page(job: Path, tmp_path: Path, serve: Any, visit: Any) -> None:
     bad = tmp_path / "job <b>&amp;"
     shutil.copytree(job, bad)
@@ -425,6 +427,7 @@ def test_changes_are_switched_on_together_and_the_address_restores_them(served: 
     assert seen.faults == []
 
 
+@pytest.mark.smoke
 def test_a_job_is_followed_captured_and_seen_to_end(
     training: Any, tmp_path: Path, serve: Any, visit: Any, axe: str
 ) -> None:

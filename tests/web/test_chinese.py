@@ -46,7 +46,7 @@ def walked(seen: Any, paths: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.browser
+@pytest.mark.live
 @pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
 def test_no_english_sentence_is_left_on_a_chinese_page_of_the_demo(jobs: Jobs, serve: Any, visit: Any) -> None:
     with serve([jobs.folder(DEMO, "ascend-text")], jobs.cache) as running:
@@ -63,7 +63,7 @@ NAMES = re.compile(
 
 
 @pytest.mark.slow
-@pytest.mark.browser
+@pytest.mark.live
 @pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
 @pytest.mark.parametrize(
     "name",
@@ -82,7 +82,7 @@ def test_no_english_sentence_is_left_on_chinese_pages_of_real_profiles(
         assert {path: texts for path, texts in left.items() if texts} == {}
 
 
-@pytest.mark.browser
+@pytest.mark.live
 @pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
 def test_sentences_of_the_analysis_are_told_in_chinese_and_names_stay(served: Any, visit: Any) -> None:
     page = visit(served, locale="zh-CN").page
@@ -96,7 +96,7 @@ def test_sentences_of_the_analysis_are_told_in_chinese_and_names_stay(served: An
     assert page.evaluate(told, "52% of the step is copying") == ["步的 52% 为拷贝", "aten::copy_ of MatMul", " 拷贝 "]
 
 
-@pytest.mark.browser
+@pytest.mark.live
 @pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
 def test_choices_and_short_titles_are_in_chinese_too(served: Any, visit: Any) -> None:
     seen = visit(served, locale="zh-CN")

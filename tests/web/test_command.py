@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.live
+
 RUN = "from hermes.cli import command; command()"
 
 
+@pytest.mark.smoke
 def test_the_link_that_is_printed_works_and_an_interrupt_ends_it(job: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, "serve", str(job)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -19,11 +19,11 @@ from hermes.web.document_pages import Page, TableRequest
 from hermes.web.downloads import table_csv
 
 
-def test_the_report_is_given_as_json_as_one_page_and_as_a_spreadsheet(served: Any, client: Any) -> None:
+def test_the_report_is_given_as_json_as_one_page_and_as_a_spreadsheet(local: Any, client: Any) -> None:
     found = client.get("/api/download/report.json")
-    assert json.loads(found.body) == served.study.document
+    assert json.loads(found.body) == local.study.document
     # To the byte what the command writes.
-    assert found.body.decode() == to_json(analyze(served.study.loaded))
+    assert found.body.decode() == to_json(analyze(local.study.loaded))
     page = client.get("/api/download/report.html")
     assert page.body.startswith(b"<!doctype html>")
     sheets = client.get("/api/download/report.xlsx?lang=zh")
@@ -33,7 +33,7 @@ def test_the_report_is_given_as_json_as_one_page_and_as_a_spreadsheet(served: An
         assert answer.headers["content-disposition"].startswith("attachment;")
 
 
-def test_a_table_is_given_whole_with_its_filter_and_exact_values(served: Any, client: Any) -> None:
+def test_a_table_is_given_whole_with_its_filter_and_exact_values(local: Any, client: Any) -> None:
     answer = client.get("/api/download/table.csv?table=kernel&rank=1&filter=matmul&sort=dur_ns&desc=1")
     rows = list(csv.DictReader(io.StringIO(answer.body.decode())))
     shown = client.rows("table=kernel&rank=1&filter=matmul&sort=dur_ns&desc=1&limit=1000")
@@ -74,13 +74,13 @@ def test_sql_gives_no_more_rows_than_a_page_holds(client: Any) -> None:
     assert found["more"]
 
 
-def test_sql_that_takes_too_long_is_ended(served: Any) -> None:
+def test_sql_that_takes_too_long_is_ended(local: Any) -> None:
     endless = "select count(*) from range(1000000) a, range(1000000) b, range(1000) c where a.range + b.range = 7"
     with pytest.raises(QueryError, match="took longer"):
-        query(served.study.loaded, endless, seconds=0.3)
+        query(local.study.loaded, endless, seconds=0.3)
 
 
-@pytest.mark.browser
+@pytest.mark.live
 @pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
 def test_the_page_data_answers_sql_and_tells_what_tables_hold(served: Any, visit: Any) -> None:
     seen = visit(served)
@@ -96,7 +96,7 @@ def test_the_page_data_answers_sql_and_tells_what_tables_hold(served: Any, visit
     assert seen.faults == []
 
 
-@pytest.mark.browser
+@pytest.mark.live
 @pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium")
 def test_a_table_and_the_report_are_saved_from_the_page(served: Any, visit: Any) -> None:
     seen = visit(served)

@@ -22,6 +22,8 @@ from hermes.jobs.watch_job import Watcher
 from hermes.store.cache import Cache
 from hermes.web.jobs import LISTENERS
 
+pytestmark = pytest.mark.live
+
 WISH = {"job": "train-1-2", "steps": 3, "level": "light", "ranks": []}
 
 
@@ -69,6 +71,7 @@ def first(picture: dict[str, Any]) -> Any:
     return picture["jobs"][0] if picture["jobs"] else None
 
 
+@pytest.mark.smoke
 def test_a_job_comes_steps_slows_down_and_ends(own: Any, training: Any) -> None:
     with listening(own) as page:
         assert page.answer.getheader("content-type", "").startswith("text/event-stream")

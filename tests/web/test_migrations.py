@@ -26,8 +26,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def client(job: Path, cache: Cache, tree: Path, serve: Callable[..., Any]) -> Iterator[Any]:
-    with serve([job], cache, wait=False, source=tree) as running:
+def client(job: Path, cache: Cache, tree: Path, serve_here: Callable[..., Any]) -> Iterator[Any]:
+    with serve_here([job], cache, wait=False, source=tree) as running:
         yield Client(running)
 
 
@@ -36,6 +36,7 @@ def _found(client: Any, style: str = "native") -> dict[str, Any]:
     return found
 
 
+@pytest.mark.live
 def test_the_answer_is_there_whatever_becomes_of_the_profile(client: Any) -> None:
     found = _found(client)
     assert found["verdict"] == "with_work"
@@ -44,6 +45,7 @@ def test_the_answer_is_there_whatever_becomes_of_the_profile(client: Any) -> Non
     assert [one["where"] for one in found["coverage"]["diagnostics"] if one["level"] == "degraded"] == ["bad.py"]
 
 
+@pytest.mark.live
 def test_a_file_has_its_places_beside_its_diff(client: Any) -> None:
     _found(client)
     file = client.json("/api/migrate/file?path=train.py")
@@ -51,6 +53,7 @@ def test_a_file_has_its_places_beside_its_diff(client: Any) -> None:
     assert "+x = torch.ones(2).to(_ACCELERATOR)" in file["diff"]
 
 
+@pytest.mark.live
 def test_each_style_has_its_own_diff(client: Any) -> None:
     _found(client, "shim")
     diff = client.json("/api/migrate/file?path=train.py&style=shim")["diff"]
@@ -58,6 +61,7 @@ def test_each_style_has_its_own_diff(client: Any) -> None:
     assert client.json("/api/migrate/file?path=run.sh&style=shim")["diff"] == []
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("path", ["../outside.py", "/etc/passwd", "nothing.py", "bad.py/../train.py"])
 def test_what_was_not_scanned_is_not_read(client: Any, path: str) -> None:
     _found(client)
@@ -68,8 +72,8 @@ def test_a_style_that_there_is_not_is_refused(client: Any) -> None:
     assert client.get("/api/migrate?style=other").status == 404
 
 
-def test_without_a_tree_it_says_so(job: Path, cache: Cache, serve: Callable[..., Any]) -> None:
-    with serve([job], cache, wait=False) as running:
+def test_without_a_tree_it_says_so(job: Path, cache: Cache, serve_here: Callable[..., Any]) -> None:
+    with serve_here([job], cache, wait=False) as running:
         other = Client(running)
         assert other.json("/api/migrate") == {"source": None}
         assert other.get("/api/migrate/file?path=train.py").status == 404

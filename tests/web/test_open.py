@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.live
+
 RUN = "from hermes.cli import command; command()"
 NOBODY = 65534
 BROWSER = """#!/bin/sh
@@ -81,6 +83,7 @@ def opened(job: Path, tmp_path: Path) -> Iterator[Opened]:
     made.end()
 
 
+@pytest.mark.smoke
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
 def test_another_user_finds_no_token_and_cannot_read_the_page_that_has_it(opened: Opened) -> None:
     address = opened.address()
@@ -111,6 +114,7 @@ def test_an_interrupt_ends_the_server_while_its_browser_runs(opened: Opened) -> 
     assert not page.parent.exists()
 
 
+@pytest.mark.smoke
 def test_a_browser_that_is_given_the_page_shows_the_app(chromium: Any, opened: Opened) -> None:
     context = chromium.new_context()
     page = context.new_page()

@@ -14,6 +14,8 @@ from tests.web.conftest import Client  # type: ignore[import-not-found]
 
 from hermes.store.cache import Cache
 
+pytestmark = pytest.mark.live
+
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
@@ -22,8 +24,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="module")
-def client(job: Path, cache: Cache, pair: tuple[Path, Path], serve: Callable[..., Any]) -> Iterator[Any]:
-    with serve([job], cache, wait=False, precision=pair) as running:
+def client(job: Path, cache: Cache, pair: tuple[Path, Path], serve_here: Callable[..., Any]) -> Iterator[Any]:
+    with serve_here([job], cache, wait=False, precision=pair) as running:
         yield Client(running)
 
 
@@ -58,15 +60,17 @@ def test_another_part_is_refused(client: Any, query: str) -> None:
     assert client.get(f"/api/precision/rows?{query}").status in (404, 422)
 
 
-def test_without_recordings_the_page_says_how_to_give_them(job: Path, cache: Cache, serve: Callable[..., Any]) -> None:
-    with serve([job], cache, wait=False) as running:
+def test_without_recordings_the_page_says_how_to_give_them(
+    job: Path, cache: Cache, serve_here: Callable[..., Any]
+) -> None:
+    with serve_here([job], cache, wait=False) as running:
         other = Client(running)
         assert other.json("/api/precision") == {"golden": None}
         assert other.get("/api/precision/rows").status == 404
 
 
-def test_what_is_no_recording_is_told(job: Path, cache: Cache, serve: Callable[..., Any], tmp_path: Path) -> None:
+def test_what_is_no_recording_is_told(job: Path, cache: Cache, serve_here: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
-    with serve([job], cache, wait=False, precision=(tmp_path / "x", tmp_path / "x")) as running:
+    with serve_here([job], cache, wait=False, precision=(tmp_path / "x", tmp_path / "x")) as running:
         other = Client(running)
         assert until(lambda: other.get("/api/precision").status != 200)

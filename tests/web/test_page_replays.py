@@ -35,21 +35,23 @@ def listed(client: Any) -> dict[str, Any]:
     raise AssertionError("the step was never read")
 
 
+@pytest.mark.live
 def test_the_first_answer_does_not_wait_for_the_step(
-    job: Path, tmp_path: Path, serve: Any, key: Any, monkeypatch: pytest.MonkeyPatch
+    job: Path, tmp_path: Path, serve_here: Any, key: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, go = page_replays._step, threading.Event()
     monkeypatch.setattr(page_replays, "_step", lambda loaded: go.wait(60) and read(loaded))
-    with serve([job], Cache(tmp_path)) as running:
+    with serve_here([job], Cache(tmp_path)) as running:
         client = key(running)
         assert client.json("/api/whatif")["phase"] == "reading"
         go.set()
         assert listed(client)["phase"] == "ready"
 
 
-def test_the_next_server_answers_at_once_and_the_same(job: Path, tmp_path: Path, serve: Any, key: Any) -> None:
+@pytest.mark.live
+def test_the_next_server_answers_at_once_and_the_same(job: Path, tmp_path: Path, serve_here: Any, key: Any) -> None:
     cache = Cache(tmp_path)
-    with serve([job], cache) as running:
+    with serve_here([job], cache) as running:
         client = key(running)
         first = listed(client)
         specs = [one["set"][0] for one in first["changes"]]
@@ -58,12 +60,13 @@ def test_the_next_server_answers_at_once_and_the_same(job: Path, tmp_path: Path,
             if running.study.kept("whatif"):
                 break
             time.sleep(0.05)
-    with serve([job], cache) as running:
+    with serve_here([job], cache) as running:
         client = key(running)
         assert client.json("/api/whatif") == first
         assert [asked(client, *own) for own in ((), *((spec,) for spec in specs), specs[:2])] == made
 
 
+@pytest.mark.live
 def test_what_is_listed_is_what_the_command_says(client: Any, job: Path, cache: Cache) -> None:
     loaded = load([job], cache)
     expected = predictions(step_of(loaded, outlined(loaded)))
@@ -73,6 +76,7 @@ def test_what_is_listed_is_what_the_command_says(client: Any, job: Path, cache: 
     ]
 
 
+@pytest.mark.live
 def test_changes_are_replayed_together_and_not_added(client: Any, job: Path, cache: Cache) -> None:
     loaded = load([job], cache)
     specs = [one["set"][0] for one in listed(client)["changes"][:3]]
@@ -129,17 +133,19 @@ def test_a_name_of_stars_takes_no_time(client: Any) -> None:
     assert time.monotonic() - began < 30
 
 
-def test_without_a_step_on_the_device_it_says_so(shared: Path, tmp_path: Path, serve: Any, key: Any) -> None:
-    with serve([shared / "kineto/cpu_only_rank34.json.gz"], Cache(tmp_path)) as running:
+@pytest.mark.live
+def test_without_a_step_on_the_device_it_says_so(shared: Path, tmp_path: Path, serve_here: Any, key: Any) -> None:
+    with serve_here([shared / "kineto/cpu_only_rank34.json.gz"], Cache(tmp_path)) as running:
         assert "no step with device tasks" in listed(key(running))["none"]["what"]
 
 
+@pytest.mark.live
 def test_the_next_server_replays_any_changes_without_reading_the_ranks(
-    job: Path, tmp_path: Path, serve: Any, key: Any, monkeypatch: pytest.MonkeyPatch
+    job: Path, tmp_path: Path, serve_here: Any, key: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = Cache(tmp_path)
     chosen = ("comm:*=0.5", "host:garbage-collection=0", "rank:2=median")
-    with serve([job], cache) as running:
+    with serve_here([job], cache) as running:
         client = key(running)
         listed(client)
         made = asked(client, *chosen, rank=1)
@@ -148,7 +154,7 @@ def test_the_next_server_replays_any_changes_without_reading_the_ranks(
                 break
             time.sleep(0.05)
     monkeypatch.setattr(page_replays, "_step", lambda loaded: pytest.fail("the ranks were read"))
-    with serve([job], cache) as running:
+    with serve_here([job], cache) as running:
         assert asked(key(running), *chosen, rank=1) == made
 
 

@@ -23,7 +23,7 @@ from hermes.web.document_pages import summary
 from hermes_testing import Fault, Job, generate
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.live,
     pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium"),
 ]
 PAGES = ("", "steps", "ranks", "path", "operators", "communication", "host", "memory", "whatif", "data")

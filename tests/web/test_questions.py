@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.browser,
+    pytest.mark.live,
     pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium"),
 ]
 Step = Callable[[Any], object]

@@ -15,6 +15,8 @@ from hermes.base.errors import InputError
 from hermes.store.cache import Cache
 from hermes.web.server import PatientServer, bound
 
+pytestmark = pytest.mark.live
+
 
 class Hasty(PatientServer):
     head_seconds = 0.4
@@ -74,6 +76,7 @@ def test_slow_clients_do_not_hold_up_the_others(hasty: Any) -> None:
     assert b"401" in answers[0]
 
 
+@pytest.mark.smoke
 def test_it_listens_on_loopback_alone(hasty: Any) -> None:
     with bound(None) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"

@@ -93,8 +93,8 @@ def test_every_column_of_the_cached_tables_has_a_word() -> None:
     assert sorted(name for name in names if f"col.{name}" not in CATALOGUE) == []
 
 
-def test_every_table_and_column_of_the_analysis_has_a_word(served: Any) -> None:
-    found = listed(served.study.document)
+def test_every_table_and_column_of_the_analysis_has_a_word(local: Any) -> None:
+    found = listed(local.study.document)
     # Words of measures come with the data: the catalogue has those of the modules that were loaded when it was made.
     known = {**CATALOGUE, **shared_assets.declared_words()}
     assert sorted(key for key in found if f"table.{key}" not in known) == []

@@ -192,7 +192,7 @@ def test_a_search_finds_names_on_all_ranks_the_longest_first(client: Any) -> Non
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("word", ["", "matmul"])
 def test_rows_sorted_by_text_are_the_sorted_table(
-    loaded: Loaded, served: Any, column: str, descending: bool, word: str
+    loaded: Loaded, local: Any, column: str, descending: bool, word: str
 ) -> None:
     """Equal texts stay in the order of the table, rows without one come last, in both directions."""
     whole = kernels(loaded)
@@ -201,7 +201,7 @@ def test_rows_sorted_by_text_are_the_sorted_table(
     )
     expected = chosen.sort(column, descending=descending, nulls_last=True, maintain_order=True)
     ask = TableRequest(table="kernel", sort=column, descending=descending, words=(word,) if word else (), limit=1_000)
-    page = TableBrowser(served.study).page(ask)
+    page = TableBrowser(local.study).page(ask)
     names = [name for name, _ in page.columns]
     at, rank, row = (names.index(name) for name in (column, "rank", "kernel_id"))
     shown = expected.select(column, "rank", "kernel_id").head(1_000).rows()
@@ -271,8 +271,8 @@ def test_what_is_made_twice_counts_once() -> None:
     assert room.of("a", lambda: pytest.fail("made again")) == "second"
 
 
-def test_orders_of_long_tables_have_an_end(served: Any) -> None:
-    browser = TableBrowser(served.study)
+def test_orders_of_long_tables_have_an_end(local: Any) -> None:
+    browser = TableBrowser(local.study)
     browser._orders = ResultCache(20_000)
     found = [
         browser.page(TableRequest(table="host_op", rank=0, words=(word,), limit=0)).matching
@@ -286,7 +286,7 @@ def test_orders_of_long_tables_have_an_end(served: Any) -> None:
     assert set(browser._orders._held) == held
 
 
-def test_the_flame_view_is_that_of_a_step_with_all_its_time(client: Any, served: Any) -> None:
+def test_the_flame_view_is_that_of_a_step_with_all_its_time(client: Any, local: Any) -> None:
     answer = client.json("/api/flame?rank=1")
     frames = answer["frames"]
     assert answer["step"] in answer["steps"]

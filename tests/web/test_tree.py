@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.live,
     pytest.mark.skipif(not Path("/usr/bin/chromium").exists(), reason="no chromium at /usr/bin/chromium"),
 ]
 # The text of each line of a tree, and what of it is open.
@@ -55,6 +55,7 @@ def test_the_leaf_of_the_verdict_is_open_and_others_open_by_click_and_key(served
     assert not rows.first.is_visible()
 
 
+@pytest.mark.smoke
 def test_the_page_and_the_report_draw_the_same_tree(served: Any, client: Any, visit: Any, locale: str) -> None:
     page = visit(served, locale=locale).page
     page.wait_for_selector(".timetree")

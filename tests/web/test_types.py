@@ -35,9 +35,13 @@ def compiler() -> list[str]:
 
 
 TSC = compiler()
-pytestmark = pytest.mark.skipif(
-    not TSC, reason="no TypeScript: `make tsc` found no registry, and no tsc is on the path (npm install -g typescript)"
-)
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(
+        not TSC,
+        reason="no TypeScript: `make tsc` found no registry, and no tsc is on the path (npm install -g typescript)",
+    ),
+]
 
 
 def check(script: Path, folder: Path) -> str:
@@ -64,6 +68,7 @@ def report(tmp_path: Path) -> Path:
     return tmp_path / "report"
 
 
+@pytest.mark.smoke
 def test_the_types_of_the_apps_scripts_hold(app: Path, tmp_path: Path) -> None:
     assert check(app / "app.js", tmp_path) == ""
 

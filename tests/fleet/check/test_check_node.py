@@ -150,6 +150,7 @@ def fake_python(folder: Path, script: str) -> str:
     return str(folder / "python")
 
 
+@pytest.mark.live
 def test_what_another_python_says_is_numbers_or_nothing(tmp_path: Path) -> None:
     lines = [
         '{"check": "pair", "value": 5, "part": "n2"}', '{"check": "pair", "value": NaN}', '{"check": "rm", "value": 1}',
@@ -183,6 +184,7 @@ def ran(*words: object) -> subprocess.CompletedProcess[str]:
                           timeout=600, env={**os.environ, "COLUMNS": "200", "LC_ALL": "C.UTF-8"})  # fmt: skip
 
 
+@pytest.mark.live
 def test_the_command_says_whether_a_node_stands_out(tmp_path: Path) -> None:
     for number in range(6):
         of = [one for one in sweep(1, noise=0.01, slow={"node4": 0.5}) if one.node == f"node{number}"]
@@ -194,6 +196,7 @@ def test_the_command_says_whether_a_node_stands_out(tmp_path: Path) -> None:
     assert ran("--history", tmp_path / "none", "--look").returncode == 2
 
 
+@pytest.mark.live
 def test_the_command_measures_and_has_nothing_to_compare_with_at_first(tmp_path: Path) -> None:
     done = ran("--history", tmp_path / "h", "--node", "a", "--disk", tmp_path, "--no-devices")
     assert (done.returncode, "Nothing to compare with yet" in done.stdout) == (3, True)

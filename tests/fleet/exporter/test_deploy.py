@@ -20,6 +20,8 @@ from hermes.cli import exporter
 from hermes.fleet.exporter import metric_families
 from hermes.fleet.report import past_from_prometheus
 
+pytestmark = pytest.mark.live
+
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy" / "exporter"
 DECLARED = {family.served: family for group in metric_families.groups() for family in group}
 RECORDED = {"hermes:rank_own_seconds"}

@@ -127,11 +127,13 @@ def tool_on_path(folder: Path, name: str, script: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
+@pytest.mark.live
 def test_a_tool_is_run_from_the_root_and_without_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool_on_path(tmp_path, "nvidia-smi", 'pwd; cat; echo "$1"', monkeypatch)
     assert run(["nvidia-smi", "-L"]) == "/\n-L\n"
 
 
+@pytest.mark.live
 def test_a_tool_that_fails_hangs_or_is_absent_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENCE_S", 0.2)
     tool_on_path(tmp_path, "npu-smi", "echo 1; exit 3", monkeypatch)

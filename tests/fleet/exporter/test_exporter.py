@@ -37,6 +37,7 @@ def told(exporter: Exporter) -> dict[str, float]:
     return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in lines if not line.startswith("#")}
 
 
+@pytest.mark.live
 def test_a_job_is_served_with_all_that_is_known_of_it(live_job: LiveJob, exporter: Exporter, serve: Serve) -> None:
     live_job.steps([10.0] * 40, cpu_ns=4_000_000, delay_ns=0, data_ns=1_000_000, data_cpu_ns=0, samples=8,
                    tokens=64, comm_ns=5_000_000)  # fmt: skip
@@ -68,8 +69,8 @@ def test_what_is_served_is_declared_and_holds_no_path_and_no_command(live_job: L
 
 def test_a_command_line_is_told_when_asked_for(live_job: LiveJob) -> None:
     live_job.steps([10.0])
-    made = Exporter(live_job.environment, root=Path("/"), users=(), peak_flops=None, commands=True, say=print,
-                    tool=lambda _: "")  # fmt: skip
+    made = Exporter(live_job.environment, root=Path("/"), users=(), peak_flops=None, commands=True,
+                    say=lambda _: None, tool=lambda _: "")  # fmt: skip
     made.look()
     assert told(made)['hermes_job_command_info{command="python train.py",job_name="train-1-2"}'] == 1
     made.close()
@@ -194,8 +195,8 @@ def test_counters_of_devices_stay_between_two_looks_at_them(live_job: LiveJob) -
     def tool(words: Sequence[str]) -> str:
         return next((answers[one] for one in answers if " ".join(words).startswith(one)), "")
 
-    made = Exporter(live_job.environment, root=Path("/nowhere"), users=(), peak_flops=None, commands=False, say=print,
-                    tool=tool)  # fmt: skip
+    made = Exporter(live_job.environment, root=Path("/nowhere"), users=(), peak_flops=None, commands=False,
+                    say=lambda _: None, tool=tool)  # fmt: skip
     links = 'hermes_device_link_errors_total{device="0",kind="crc",maker="nvidia"}'
     for _ in range(2):
         made.look_at_devices()
@@ -207,6 +208,7 @@ def test_counters_of_devices_stay_between_two_looks_at_them(live_job: LiveJob) -
     made.close()
 
 
+@pytest.mark.smoke
 def test_the_command_serves_until_it_is_told_to_end(live_job: LiveJob) -> None:
     live_job.steps([10.0] * 3)
     words = [str(HERMES), "exporter", "--listen", "127.0.0.1:0", "--no-devices", "--lang", "en"]
@@ -232,6 +234,7 @@ def ran(live_job: LiveJob, *words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.live
 def test_the_command_prints_once(live_job: LiveJob) -> None:
     live_job.steps([10.0] * 3)
     done = ran(live_job, "--once", "--no-devices")
@@ -240,6 +243,7 @@ def test_the_command_prints_once(live_job: LiveJob) -> None:
     list(text_string_to_metric_families(done.stdout))
 
 
+@pytest.mark.live
 @pytest.mark.parametrize(
     "given",
     [["--listen", "0.0.0.0:0"], ["--listen", "nowhere"], ["--user", "no such\x1b user"], ["--otlp", "ftp://a"],

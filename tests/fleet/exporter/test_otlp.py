@@ -86,6 +86,7 @@ def numbers(requests: Requests) -> dict[tuple[str, str], tuple[float, str]]:
     return found
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("transport", ["over_http", "over_grpc"])
 def test_a_collector_gets_what_is_served(
     live_job: LiveJob, exporter: Exporter, transport: str, request: pytest.FixtureRequest
@@ -103,6 +104,7 @@ def test_a_collector_gets_what_is_served(
     assert {path for path, _ in requests} == {"/v1/metrics" if transport == "over_http" else ""}
 
 
+@pytest.mark.live
 def test_a_collector_that_is_not_there_is_no_harm(exporter: Exporter, capfd: pytest.CaptureFixture[str]) -> None:
     push = Push(exporter, "http://127.0.0.1:9", plain=False, period_s=60.0)
     push.close()

@@ -26,6 +26,7 @@ DEPLOY = Path(__file__).resolve().parents[3] / "deploy" / "exporter"
 MS = 10**6
 HOSTS = 4
 pytestmark = [
+    pytest.mark.live,
     pytest.mark.skipif(
         shutil.which("prometheus") is None or shutil.which("prometheus-alertmanager") is None,
         reason="no Prometheus on the PATH",
@@ -76,8 +77,8 @@ def hosts(tmp_path: Path) -> Iterator[list[tuple[LiveJob, Exporter, Server]]]:
         for rank in range(HOSTS):
             about = {"world": HOSTS, "launch": "slurm-7"}
             job = closing.enter_context(a_job(tmp_path / f"host{rank}", rank, **about))
-            exporter = Exporter(job.environment, root=Path("/"), users=(), peak_flops=None, commands=False, say=print,
-                                tool=lambda _: "")  # fmt: skip
+            exporter = Exporter(job.environment, root=Path("/"), users=(), peak_flops=None, commands=False,
+                                say=lambda _: None, tool=lambda _: "")  # fmt: skip
             closing.callback(exporter.close)
             server = Server(read_address("127.0.0.1:0"), exporter, None)
             closing.callback(server.server_close)

@@ -17,6 +17,8 @@ from hermes.base.errors import InputError
 from hermes.fleet.exporter import serve as module
 from hermes.fleet.exporter.address import Tls, read_address, tls
 
+pytestmark = pytest.mark.live
+
 
 def test_metrics_have_one_path_and_one_method(serve: Serve) -> None:
     server = serve()
@@ -70,6 +72,7 @@ def test_files_that_are_no_certificates_are_refused(certificates: Files, tmp_pat
             Tls(*files)
 
 
+@pytest.mark.smoke
 def test_with_tls_only_clients_of_the_authority_are_answered(serve: Serve, certificates: Files) -> None:
     server = serve(Tls(*certificates.server))
     assert asked(server, context=certificates.known)[0] == 200

@@ -22,6 +22,8 @@ from hermes.fleet.exporter.serve import Server
 from hermes.fleet.job.status import document
 from hermes.fleet.job.status_from_prometheus import ranks_from_prometheus
 
+pytestmark = pytest.mark.live
+
 __all__ = ["hosts"]
 HERMES = Path(sys.executable).with_name("hermes")
 

@@ -22,7 +22,7 @@ from hermes.inside.wire.control import Control
 from hermes.inside.wire.errors import LiveError
 from hermes.inside.wire.rundir import read
 
-pytestmark = [needs_root, pytest.mark.slow]
+pytestmark = [pytest.mark.live, needs_root, pytest.mark.slow]
 TRAIN = """
 import time
 import torch

@@ -16,7 +16,7 @@ from tests.fleet.hosts.test_hosts_apart import status, steps
 from tests.patience import until
 from tests.skips import needs_root
 
-pytestmark = [needs_root, pytest.mark.slow]
+pytestmark = [pytest.mark.live, needs_root, pytest.mark.slow]
 LATE, CORE = 2, "1"
 JOB = """
 import datetime, os, time

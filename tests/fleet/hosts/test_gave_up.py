@@ -12,7 +12,7 @@ from tests.fleet.hosts.lab import HERMES
 from tests.patience import until
 from tests.skips import needs_root
 
-pytestmark = [needs_root, pytest.mark.slow]
+pytestmark = [pytest.mark.live, needs_root, pytest.mark.slow]
 TRAINS = """
 import datetime, os, time
 import torch

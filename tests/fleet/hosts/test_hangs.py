@@ -16,7 +16,7 @@ from tests.fleet.hosts.lab import HERMES
 from tests.patience import until
 from tests.skips import needs_root
 
-pytestmark = [needs_root, pytest.mark.slow]
+pytestmark = [pytest.mark.live, needs_root, pytest.mark.slow]
 STEP_S = 3.0
 DDP = """
 import datetime, os, sys, time

@@ -15,7 +15,7 @@ from tests.fleet.hosts.lab import HERMES
 from tests.patience import until
 from tests.skips import needs_root
 
-pytestmark = [needs_root, pytest.mark.slow]
+pytestmark = [pytest.mark.live, needs_root, pytest.mark.slow]
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 LOOP = """
 import sys, time

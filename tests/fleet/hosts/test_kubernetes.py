@@ -23,7 +23,7 @@ from tests.skips import NO_KUBECTL
 from hermes.fleet.hosts.kubernetes import kubernetes
 
 HERMES = Path(sys.executable).with_name("hermes")
-pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason=NO_KUBECTL)
+pytestmark = [pytest.mark.live, pytest.mark.skipif(shutil.which("kubectl") is None, reason=NO_KUBECTL)]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.each import sampled
 from tests.fleet.hosts.lab import HERMES
 
 from hermes.fleet.hosts.command_transport import Commands
@@ -87,6 +88,7 @@ def alone(folders: Mapping[Part, Folder], cache: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.live
 def test_the_report_of_four_hosts_is_the_one_that_all_traces_at_one_place_give(
     folders: dict[Part, Folder], tmp_path: Path
 ) -> None:
@@ -132,9 +134,11 @@ def false(kind: str) -> Change:
 
 @pytest.mark.parametrize(
     ("kind", "lost"),
-    [("of another rank", {2}), ("no JSON", {2, 3}), ("other types", {2, 3}), ("Arrow", {2, 3}), ("deep", {2, 3}),
-     ("foreign class", {2, 3}), ("another class", {2, 3}), ("measure", {2, 3}), ("another version", {2, 3}),
-     ("ranks of others", {2}), ("a list", {2, 3}), ("stretch", {2, 3}), ("passes", {3})],
+    sampled([("of another rank", {2}), ("no JSON", {2, 3}), ("other types", {2, 3}), ("Arrow", {2, 3}),
+             ("deep", {2, 3}), ("foreign class", {2, 3}), ("another class", {2, 3}), ("measure", {2, 3}),
+             ("another version", {2, 3}), ("ranks of others", {2}), ("a list", {2, 3}), ("stretch", {2, 3}),
+             ("passes", {3})],
+            ("of another rank", {2}), ("foreign class", {2, 3}), ("another version", {2, 3}), ("passes", {3})),
 )  # fmt: skip
 def test_a_host_that_is_false_costs_its_own_ranks(
     kind: str, lost: set[int], folders: dict[Part, Folder], tmp_path_factory: pytest.TempPathFactory

@@ -11,7 +11,7 @@ from tests.skips import needs_root
 
 from hermes_testing import Job, generate
 
-pytestmark = [needs_root, pytest.mark.slow]
+pytestmark = [pytest.mark.live, needs_root, pytest.mark.slow]
 
 
 def test_a_host_killed_under_a_cluster_loses_no_rank(tmp_path: Path) -> None:

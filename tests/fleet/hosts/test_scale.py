@@ -57,6 +57,7 @@ def drawn(made: JobsPicture, **options: Any) -> str:
     return file.getvalue()
 
 
+@pytest.mark.live
 def test_a_thousand_hosts_answer_and_the_dead_and_the_slow_are_named(tmp_path: Path) -> None:
     path = tmp_path / "said.json"
     path.write_text(json.dumps(said(0)))

@@ -20,7 +20,7 @@ from tests.fleet.hosts.test_hosts_apart import LOOP
 from tests.patience import until
 from tests.skips import needs_root
 
-pytestmark = [needs_root, pytest.mark.slow]
+pytestmark = [pytest.mark.live, needs_root, pytest.mark.slow]
 NODES = 4
 
 

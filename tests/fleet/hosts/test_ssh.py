@@ -17,6 +17,8 @@ from tests.jobs.live_job import LiveJob, live_job
 from hermes.fleet.hosts.ssh import Ssh
 from hermes.fleet.hosts.transport import Answer, Silence, each
 
+pytestmark = pytest.mark.live
+
 __all__ = ["live_job"]
 
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 from tests.fleet.hosts.test_scale import answer, picture, said
 from tests.jobs.live_job import LiveJob, live_job
@@ -21,6 +22,8 @@ from hermes.fleet.job.parse_host_answers import GarbledError
 from hermes.fleet.job.stacks import document, read
 from hermes.fleet.job.status import SilentHost
 from hermes.report.document_text import render_document
+
+pytestmark = pytest.mark.live
 
 __all__ = ["live_job"]
 HERMES = Path(sys.executable).with_name("hermes")

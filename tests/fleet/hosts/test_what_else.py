@@ -24,6 +24,8 @@ from hermes.fleet.job.parse_host_answers import GarbledError, RankRow
 from hermes.fleet.job.straggler_host import HostNow, judged, read
 from hermes.inside.wire.step_record import unpack
 
+pytestmark = pytest.mark.live
+
 __all__ = ["live_job"]
 SECOND = 10**9
 EATS = "import time\nwhile True: pass  # eats a core"

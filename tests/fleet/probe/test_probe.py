@@ -132,6 +132,7 @@ def answerer() -> Iterator[Answerer]:
     made.close()
 
 
+@pytest.mark.live
 def test_a_partner_is_measured(answerer: Answerer) -> None:
     found = call("a", "b", "127.0.0.1", KEY, answerer.port, probes=20)
     assert (found.caller, found.answerer, found.sent) == ("a", "b", 20)
@@ -140,6 +141,7 @@ def test_a_partner_is_measured(answerer: Answerer) -> None:
     assert found.bytes_per_s is not None
 
 
+@pytest.mark.live
 def test_who_does_not_know_the_key_gets_no_answer(answerer: Answerer) -> None:
     stranger = call("a", "b", "127.0.0.1", b"x" * 32, answerer.port, probes=3)
     assert (stranger.lost, stranger.rtt_ns, stranger.bytes_per_s) == (3, None, None)
@@ -152,6 +154,7 @@ def test_who_does_not_know_the_key_gets_no_answer(answerer: Answerer) -> None:
     assert call("a", "b", "127.0.0.1", KEY, answerer.port, probes=5).lost < 5
 
 
+@pytest.mark.live
 def test_nobody_who_is_not_there_is_waited_for_long() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         own.bind(("127.0.0.1", 0))
@@ -224,6 +227,7 @@ def probed(folder: Path, spaces: list[str]) -> tuple[int, list[list[str]]]:
     return done.returncode, json.loads(done.stdout)["named"]
 
 
+@pytest.mark.smoke
 @needs_root
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("iptables") is None, reason="no iptables on the PATH")

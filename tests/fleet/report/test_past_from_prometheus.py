@@ -28,6 +28,8 @@ from hermes.fleet.report.report import by_prometheus
 from hermes.report.document_html import document_html
 from hermes.report.document_json import document_values
 
+pytestmark = pytest.mark.live
+
 __all__ = ["hosts"]
 HERMES = Path(sys.executable).with_name("hermes")
 NOON = 20_000 * 86_400 + 43_200

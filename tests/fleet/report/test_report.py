@@ -194,6 +194,7 @@ def test_damaged_records_are_left_out_and_told(tmp_path: Path) -> None:
     assert "1 record" in say(document.coverage[0].message)
 
 
+@pytest.mark.live
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         by_folders([tmp_path / "absent"], {}, *WEEK)

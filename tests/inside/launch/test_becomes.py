@@ -19,6 +19,8 @@ import pytest
 from tests.inside.launch.conftest import Launcher, children
 from tests.patience import PATIENCE_S, until
 
+pytestmark = pytest.mark.live
+
 _AT_ONCE = 16
 
 

@@ -19,6 +19,8 @@ from tests.patience import PATIENCE_S, until
 from hermes.inside.launch.companion import AFTER_S
 from hermes.inside.wire.steplog import read_rows
 
+pytestmark = pytest.mark.live
+
 SLACK_S = 8.0
 """A machine under load starts two processes of Python in that time."""
 

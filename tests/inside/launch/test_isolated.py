@@ -14,6 +14,8 @@ from tests.patience import PATIENCE_S
 
 from hermes.jobs.analyze_capture import analysis
 
+pytestmark = pytest.mark.live
+
 NAMES = ("hermes", "click", "polars", "numpy", "sitecustomize", "usercustomize", "json", "subprocess")
 
 

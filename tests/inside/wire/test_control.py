@@ -204,6 +204,7 @@ def test_a_segment_of_another_user_is_turned_away(control: Control) -> None:
         Control.attach(control.path)
 
 
+@pytest.mark.live
 def test_a_lock_that_is_held_is_waited_for_only_so_long(control: Control) -> None:
     other: Callable[[], Control] = lambda: Control.attach(control.path)  # noqa: E731
     with control.locked(), pytest.raises(LiveError, match="locked"), other().locked(patience_s=0.02):

@@ -32,6 +32,7 @@ def _enter(root: str, environment: dict[str, str], gate: object, found: object) 
     found.put(str(job.segment))  # type: ignore[attr-defined]
 
 
+@pytest.mark.live
 def test_ranks_that_come_at_once_agree_on_one_segment(environment: dict[str, str]) -> None:
     context = multiprocessing.get_context("fork")
     gate, found = context.Barrier(8), context.Queue()
@@ -54,6 +55,7 @@ def test_two_jobs_have_nothing_in_common(make_job: MakeJob) -> None:
     assert [job.id for job in jobs(first.folder.parent)] == ["train-1-2", "train-1-3"]
 
 
+@pytest.mark.live
 def test_a_job_lives_as_long_as_its_owner_or_a_rank(make_job: MakeJob) -> None:
     sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     owner = (sleeper.pid, process.start_time(sleeper.pid) or 0)
@@ -71,6 +73,7 @@ def test_a_job_lives_as_long_as_its_owner_or_a_rank(make_job: MakeJob) -> None:
     assert clean(job.segment.parent) == []
 
 
+@pytest.mark.live
 def test_memory_of_a_dead_job_is_removed_and_its_records_are_saved_first(make_job: MakeJob, record: Record) -> None:
     job = make_job()
     child = os.fork()
@@ -92,6 +95,7 @@ def test_memory_of_a_dead_job_is_removed_and_its_records_are_saved_first(make_jo
     assert clean(job.segment.parent) == []
 
 
+@pytest.mark.live
 def test_run_directories_of_jobs_that_have_ended_are_not_read(make_job: MakeJob) -> None:
     """Five thousand of them held a job for seconds before it began."""
     job = make_job()
@@ -111,6 +115,7 @@ print(clean(Path(sys.argv[1])))"""
     assert f"opened {job.folder.parent}\n" not in done.stdout
 
 
+@pytest.mark.live
 def test_a_rank_that_comes_again_numbers_on_and_saves_what_its_forerunner_left(
     make_job: MakeJob, record: Record
 ) -> None:
@@ -136,6 +141,7 @@ def _killed_after_a_record(job: Job, record: Record) -> None:
     os.waitpid(child, 0)
 
 
+@pytest.mark.live
 def test_memory_is_removed_only_once_the_records_in_it_are_saved(make_job: MakeJob, record: Record) -> None:
     job = make_job()
     _killed_after_a_record(job, record)
@@ -144,6 +150,7 @@ def test_memory_is_removed_only_once_the_records_in_it_are_saved(make_job: MakeJ
     assert list(job.segment.parent.iterdir()) == []
 
 
+@pytest.mark.live
 def test_memory_stays_while_another_process_writes_the_log(make_job: MakeJob, record: Record) -> None:
     job = make_job()
     _killed_after_a_record(job, record)
@@ -193,6 +200,7 @@ def test_a_log_stays_within_its_bound(tmp_path: Path, record: Record) -> None:
     assert [row and row[0] for row in read_rows(tmp_path / "log.1")] == [5, 6, 7, 8]
 
 
+@pytest.mark.live
 def test_a_log_has_one_writer(tmp_path: Path) -> None:
     log = LogWriter(tmp_path / "log", {})
     child = os.fork()

@@ -21,6 +21,8 @@ from hermes.report.report_json import to_json
 from hermes.store.cache import Cache
 from hermes_testing import Job, generate
 
+pytestmark = pytest.mark.live
+
 
 @pytest.fixture
 def two() -> Iterator[Processes]:
@@ -33,6 +35,7 @@ def tasks(count: int) -> dict[int, Task]:
     return {rank: Task(number=rank) for rank in range(count)}
 
 
+@pytest.mark.smoke
 def test_every_rank_is_done_by_one_of_the_processes(two: Processes) -> None:
     found = two.map(doubled, tasks(6))
     assert {rank: made[0] for rank, made in found.items() if not isinstance(made, LostRank)} == {
@@ -89,6 +92,7 @@ def test_an_engine_that_is_none_is_refused() -> None:
         pass
 
 
+@pytest.mark.smoke
 def test_the_report_does_not_depend_on_who_worked_on_the_ranks(tmp_path: Path, two: Processes) -> None:
     job = generate(tmp_path / "job", Job(ranks=4, steps=2, layers=1, tp=2), formats=["ascend-text"])
     alone = analyze(load([job], Cache(tmp_path / "one")), engine=Serial(1))

@@ -13,7 +13,7 @@ from tests.fleet.hosts.ray_nodes import needs
 
 from hermes_testing import Job, generate
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.live, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[3]
 SERVER = "from moto.server import main; main(['-H', '127.0.0.1', '-p', '{port}'])"
 SERIAL = "import sys, hermes; print(hermes.analyze(sys.argv[1], engine='serial').to_json(), end='')"

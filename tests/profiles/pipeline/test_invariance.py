@@ -42,6 +42,7 @@ def per_step(report: Report) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.live
 @pytest.mark.parametrize("times", [2, 132])
 def test_repeating_a_step_changes_no_measure_of_it(times: int, shared: Path, tmp_path: Path) -> None:
     one = shared / "ascend" / "alexnet_text_level2" / "rank0_ascend_pt"

@@ -17,6 +17,8 @@ from hermes.profiles.api import Loaded, load
 from hermes.store.cache import Cache
 from hermes_testing import Job, generate
 
+pytestmark = pytest.mark.live
+
 _JOB = Job(ranks=1, steps=1, seed=0, faults=())
 
 
