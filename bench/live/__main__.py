@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.live.entries import ENTRIES, Entry
+from bench.live.entries import ENTRIES, FIRST_CONTACT, Entry
 from bench.live.watched import Answer, ask
 
 
@@ -17,13 +17,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a row for each program, and the figures; 1 when a program could not be captured, 2 without PyTorch."""
     parser = argparse.ArgumentParser(prog="python -m bench.live", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; again for another")
+    parser.add_argument(
+        "--contact", action="store_true", help="run the twelve programs of the last first contact instead"
+    )
     parser.add_argument("--no-gain", action="store_true", help="leave the cures out: half the time")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep captures and reports in this folder")
     given = parser.parse_args(arguments)
     if importlib.util.find_spec("torch") is None:
         sys.stderr.write("the programs train: pip install --group torch\n")
         return 2
-    chosen = [entry for entry in ENTRIES if not given.only or entry.name in given.only]
+    entries = FIRST_CONTACT if given.contact else ENTRIES
+    chosen = [entry for entry in entries if not given.only or entry.name in given.only]
     found: list[tuple[Entry, Answer]] = []
     for entry in chosen:
         with tempfile.TemporaryDirectory(prefix="hermes-live-") as temporary:

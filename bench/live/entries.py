@@ -8,6 +8,8 @@ from pathlib import Path
 from hermes.model.leaf import Leaf
 
 PROGRAMS = Path(__file__).with_name("programs")
+CONTACT = Path(__file__).with_name("contact")
+"""Programs as an engineer wrote them who had not read the rules. The cure of a program is a file beside it."""
 _ZOO_SCRIPT = Path(__file__).with_name("zoo_script.py")
 
 
@@ -16,7 +18,7 @@ class Entry:
     """A program: `leaves` and `functions` are right answers; both are empty if nothing was planted.
 
     `zoo` is the file of a program in the zoo whose function has the entry's name; empty for a script in `programs`.
-    `smoke`: a test runs the program, too.
+    `smoke`: a test runs the program, too. `contact`: the program stands in `contact`.
     """
 
     name: str
@@ -24,6 +26,7 @@ class Entry:
     functions: tuple[str, ...] = ()
     zoo: str = ""
     smoke: bool = False
+    contact: bool = False
 
     @property
     def healthy(self) -> bool:
@@ -32,6 +35,8 @@ class Entry:
 
     def command(self, *, cured: bool) -> tuple[str, ...]:
         """The arguments of Python that run the program."""
+        if self.contact:
+            return (str(CONTACT / f"{self.name}{'_cured' * cured}.py"),)
         script = (str(_ZOO_SCRIPT), self.zoo, self.name) if self.zoo else (str(PROGRAMS / f"{self.name}.py"),)
         return (*script, "--cured") if cured else script
 
@@ -91,3 +96,19 @@ ENTRIES: tuple[Entry, ...] = (
     ),
 )
 """In the order in which they run."""
+
+FIRST_CONTACT: tuple[Entry, ...] = (
+    Entry(name="vision_blobs", contact=True, leaves=(Leaf.INPUT_HERE,), functions=("salt_and_pepper", "__getitem__")),
+    Entry(name="tabular_churn", contact=True, leaves=(Leaf.MATRIX_PRODUCT,), functions=("forward", "fit", "main")),
+    Entry(name="rl_dqn", contact=True, leaves=(Leaf.PYTHON,), functions=("to_batch",)),
+    Entry(name="rec_movies", contact=True, leaves=(Leaf.OPTIMIZER, Leaf.ELEMENTWISE), functions=("main",)),
+    Entry(name="audio_keywords", contact=True, leaves=(Leaf.FILE_OR_NETWORK,), functions=("save",)),
+    Entry(name="gen_diffusion", contact=True, leaves=(Leaf.GARBAGE_COLLECTION,), functions=("main",)),
+    Entry(name="text_tagger", contact=True, leaves=_SMALL, functions=("add",)),
+    Entry(name="ts_forecast", contact=True, leaves=(Leaf.INTERPRETER_LOCK,), functions=("summarise",)),
+    Entry(name="vision_resnet", contact=True),
+    Entry(name="text_charlm", contact=True),
+    Entry(name="graph_nodes", contact=True),
+    Entry(name="text_bag", contact=True),
+)
+"""The programs of the last first contact: docs/first-contact.md has what Hermes said when it met them."""
