@@ -61,6 +61,17 @@ def listening(client: Any) -> Iterator[Listener]:
 
 
 @pytest.fixture
+def client(served: Any) -> Client:
+    """A client that speaks to a port: pages that follow a job hold connections open."""
+    return Client(served)
+
+
+@pytest.fixture
+def stranger(served: Any) -> Client:
+    return Client(served, key=False)
+
+
+@pytest.fixture
 def own(training: Any, tmp_path: Path, serve: Any) -> Iterator[Any]:
     """A server beside a job; it has no profiles to show, and shows jobs all the same."""
     with serve([tmp_path], Cache(tmp_path / "cache"), environment=training.environment) as running:
