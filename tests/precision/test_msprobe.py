@@ -20,7 +20,7 @@ from hermes.inside.record.options import Options, of_config
 from hermes.precision import distance
 from hermes.precision import recording_notes as say
 from hermes.precision.api import Comparison, compare, document
-from hermes.precision.msprobe_columns import columns_of_elements
+from hermes.precision.msprobe_columns import columns_of_elements, table
 
 X = random(0, 8, 16)
 Call = tuple[str, np.ndarray, np.ndarray]
@@ -247,3 +247,12 @@ def test_columns_are_those_of_its_formulas() -> None:
     assert found[0] == pytest.approx(cosine if cosine <= 0.9999 else round(cosine, 6))
     assert found[1:] == pytest.approx((np.hypot(0.0005, 0.5), 0.5, 0.125, 0.75, 0.75))
     assert columns_of_elements(np.array([np.nan, 1.0]), np.array([0.0, 1.0])) == ("N/A",) * 6
+
+
+def test_the_table_has_the_statistics_that_the_dumps_record_of_both_sides(tmp_path: Path) -> None:
+    head, *found = table(network(tmp_path / "a"), network(tmp_path / "b", gelu=0.5))
+    row = next(dict(zip(head, one, strict=True)) for one in found if "gelu.0.forward.output" in str(one[0]))
+    for side, gelu in (("Bench", 0.0), ("NPU", 0.5)):
+        made = (np.maximum(X * 2, 0) + np.float32(gelu) * np.abs(X * 2)).astype(np.float64)
+        expected = {"max": made.max(), "min": made.min(), "mean": made.mean(), "l2norm": np.sqrt((made**2).sum())}
+        assert {name: row[f"{side} {name}"] for name in expected} == pytest.approx(expected, rel=1e-6)
