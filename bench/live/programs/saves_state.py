@@ -21,21 +21,23 @@ class Characters(nn.Module):
         return self.head(self.cells(self.table(text))[0])
 
 
-def keep_state(model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+def keep_state(model: nn.Module, optimizer: torch.optim.Optimizer, seen: torch.Tensor, step: int) -> None:
     if not CURED or step % 200 == 0:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "last.pt")
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "seen": seen}, "last.pt")
 
 
 def main() -> None:
     model = Characters()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     text = torch.randint(128, (8, 17))
+    # Eight megabytes, so that a fast disk takes longer for the state than the processor for the step.
+    seen = torch.zeros(1_000_000, dtype=torch.int64)
     for step in range(100_000):
         loss = nn.functional.cross_entropy(model(text[:, :-1]).flatten(0, 1), text[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        keep_state(model, optimizer, step)
+        keep_state(model, optimizer, seen, step)
 
 
 main()

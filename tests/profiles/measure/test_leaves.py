@@ -294,6 +294,20 @@ def test_an_operator_that_holds_one_of_its_class_passes_the_work_on(outer: str, 
     assert sums[leaf] >= 60_000
 
 
+@pytest.mark.parametrize(("own_us", "leaf"), [(90, Leaf.DISPATCH), (110, Leaf.ELEMENTWISE)])
+def test_an_operator_that_computes_long_beside_one_of_its_class_computes(own_us: int, leaf: Leaf) -> None:
+    """`add_` to a sparse tensor calls a small operator of its class, and adds by itself."""
+    tables = draw("""
+        rank0.step     [##############]
+        rank0.host     AAAAAAAAAAAAAA..
+    """, scale_ns=10_000)  # fmt: skip
+    call = tables["host_op"].filter(pl.col("kind") == "op").with_columns(pl.lit("aten::add_").alias("name"))
+    within = call.with_columns(pl.lit("aten::add").alias("name"), pl.col("dur_ns") - own_us * 1_000)
+    marks = tables["host_op"].filter(pl.col("kind") != "op")
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": pl.concat([marks, call, within])})
+    assert LEAVES[made.parts.filter(pl.col("ns") == own_us * 1_000)["leaf"].item()] is leaf
+
+
 @pytest.mark.parametrize(("inner", "leaf"), [("_get_data", Leaf.INPUT_WORKERS), ("_next_index", Leaf.INPUT_HERE)])
 def test_what_a_loader_does_inside_tells_whether_a_worker_makes_the_batch(inner: str, leaf: Leaf) -> None:
     tables = draw("""

@@ -13,7 +13,7 @@ from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.job import Job
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime
-from hermes.model.plan import NoiseFloor
+from hermes.model.plan import NoiseFloor, Unprofiled
 from hermes.model.report import Verdict
 from hermes.model.service_measures import Requests
 from hermes.model.step_measures import StepSplit
@@ -94,6 +94,42 @@ def operator(name: str, ms: float, roof: float | None) -> OperatorCost:
     }  # fmt: skip
     rest = {one.name: None for one in fields(OperatorCost) if one.name not in known}
     return OperatorCost(**known | rest)  # type: ignore[arg-type]
+
+
+def profiled(captured: float, before: float) -> Unprofiled:
+    return Unprofiled(
+        rank=0, steps=100, step_ns=round(before * MS), captured_ns=round(captured * MS), calls=1000.0, each_ns=1.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("dispatch", "before", "leaf"),
+    [
+        # Of 12 ms of dispatch the profiler added up to 10: between none of 10 ms and 6 of 10.
+        (12, 10, Leaf.FILE_OR_NETWORK),
+        # The profiler added 1 ms of 20: what was dispatch, is dispatch.
+        (12, 19, Leaf.DISPATCH),
+        # 16 ms are more than all that the profiler added.
+        (16, 10, Leaf.DISPATCH),
+    ],
+)
+def test_what_the_profiler_adds_to_calls_does_not_make_dispatch_the_headline(
+    dispatch: float, before: float, leaf: Leaf
+) -> None:
+    file = 20 - dispatch
+    rows = (row(Leaf.DISPATCH, dispatch), row(Leaf.FILE_OR_NETWORK, file))
+    kinds = kinds_of(*rows).without_profiler(profiled(20, before))
+    found = verdict(VerdictGrounds(steps=JobSteps([step(20, device=False)]), times=rows, kinds=kinds))
+    assert found.leaf is leaf
+    assert {kind.leaf: round(kind.share, 2) for kind in kinds.every} == {
+        Leaf.DISPATCH: dispatch / 20, Leaf.FILE_OR_NETWORK: file / 20
+    }  # fmt: skip
+
+
+def test_without_steps_before_the_capture_dispatch_counts_in_full() -> None:
+    kinds = kinds_of(row(Leaf.DISPATCH, 12), row(Leaf.FILE_OR_NETWORK, 8))
+    assert kinds.without_profiler(None) is kinds
+    assert kinds.without_profiler(profiled(20, 21)) is kinds
 
 
 def test_the_leaf_that_has_most_to_win_is_named_with_its_call_and_place() -> None:

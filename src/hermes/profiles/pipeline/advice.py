@@ -15,7 +15,7 @@ from hermes.model.host_measures import Before
 from hermes.model.job import JobMeasures
 from hermes.model.leaf import Leaf
 from hermes.model.path_measures import StepPath
-from hermes.model.plan import Plan
+from hermes.model.plan import Plan, Unprofiled
 from hermes.model.report import Coverage, Input
 from hermes.model.step_measures import StepSplit
 from hermes.model.structure_measures import JobSigns
@@ -77,6 +77,12 @@ class Evidence:
         return tuple(sorted(set.intersection(*known))) if known else ()
 
 
+def without_profiler_on_host(measures: JobMeasures) -> Unprofiled | None:
+    """The step without the profiler, if no device computes: the profiler hardly lengthens the device's work."""
+    steps = measures.job.steps
+    return None if steps.devices else unprofiled(measures.rows(Before), steps.every)
+
+
 def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence, kinds: LeafKinds) -> Ranking:
     """The findings ranked, with advice that fits and replayed gains: causes before their effects, without noise."""
     kind, job = seen.job, seen.measures.job
@@ -84,8 +90,8 @@ def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence, kinds: 
     findings = [replace(one, actions=fitted_actions(one.actions, kind)) for one in findings]
     marked = job.steps.marked
     floor = noise_floor_of_step(noise_floor(splits, paths), kinds.whole_ns // max(marked, 1), marked=marked > 0)
-    # Replays are of the step as captured, and of a device: the profiler hardly lengthens the device's work.
-    step = None if job.steps.devices else unprofiled(before, splits)
+    # Replays are of the step as captured, and of a device.
+    step = without_profiler_on_host(seen.measures)
     known = step or unprofiled(before, splits)
     if known is not None and known.captured_spread_ns is not None:
         captured = sum(split.rank == known.rank for split in splits)

@@ -167,7 +167,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     vendors = common_traits(row.vendor for row in job.inputs)
     times = found.rows(LeafTime)
     tree = job_tree(times, AttainableGain(found.rows(OperatorCost), vendors.aim.value, found.rows(ChipUsed)))
-    kinds = LeafKinds.of(tree)
+    kinds = LeafKinds.of(tree).without_profiler(advice.without_profiler_on_host(measures))
     ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds)
     report = Report(
         version=__version__,

@@ -12,6 +12,7 @@ from hermes.model.finding import Loss
 from hermes.model.leaf import Leaf, Risk
 from hermes.model.leaf_time import JobLeaf
 from hermes.model.limit import Limit
+from hermes.model.plan import Unprofiled
 from hermes.profiles.tree.gain_spread import expected_ns
 
 WORTH = Limit(
@@ -136,6 +137,18 @@ class LeafKinds:
         ]  # fmt: skip
         return max([*claims, min(own, sum(kind.share for kind in kinds))])
 
+    def without_profiler(self, step: Unprofiled | None) -> LeafKinds:
+        """The kinds, with less to gain from dispatch: much of it may be the profiler's time for each call.
+
+        The possible gain is the middle between what is left if all that the profiler added is dispatch, and dispatch
+        that the profiler lengthened like the rest. Without a known `step` the kinds stay as they are.
+        """
+        if step is None or step.captured_ns <= step.step_ns:
+            return self
+        added = (step.captured_ns - step.step_ns) / step.captured_ns
+        every = (_less(kind, added) if kind.leaf is Leaf.DISPATCH else kind for kind in self.every)
+        return replace(self, every=tuple(every))
+
     def counting(self, findings: Iterable[Loss], step_ns: int) -> LeafKinds:
         """The kinds, with the device work that findings count as needless added to the possible gain."""
         needless: dict[Leaf, tuple[float, float]] = {}
@@ -152,6 +165,12 @@ def _needless(kind: LeafKind, gain: float, most: float) -> LeafKind:
     if kind.leaf not in WORK or gain <= kind.curable:
         return kind
     return replace(kind, curable=gain, most=max(gain, most))
+
+
+def _less(kind: LeafKind, added: float) -> LeafKind:
+    """The kind, of which the profiler may have added up to the share `added` of the captured step."""
+    least = max(0.0, kind.curable - added) / (1 - added)
+    return replace(kind, curable=min(kind.curable, (least + kind.curable) / 2))
 
 
 def _kind(leaf: Leaf, rows: tuple[JobLeaf, ...], whole_ns: int) -> LeafKind:

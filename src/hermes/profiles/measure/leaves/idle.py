@@ -155,7 +155,8 @@ class Host:
         )
         block, special, own = calls.block[who], calls.special[who], calls.runtime_leaf[who]
         long_block = (block != NONE) & (calls.end[block] - calls.start[block] >= LONG_NS) & self.device
-        small = whole < LONG_NS if self.device else self._passing[who] | (calls.self_ns[who] < SMALL_NS)
+        passing = self._passing[who] & (calls.self_ns[who] < LONG_NS)
+        small = whole < LONG_NS if self.device else passing | (calls.self_ns[who] < SMALL_NS)
         number, none = NUMBER, np.full(len(who), NONE, dtype=np.int64)
         rules: list[tuple[Bools, NDArray[np.int64] | int, How, Ints]] = [
             (self._first[who], number[Leaf.FIRST_CALL], How.CALL, who),
