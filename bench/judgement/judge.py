@@ -67,8 +67,12 @@ def judge(report: Report, opinion: Opinion) -> Judgement:
 
 
 def unexplaining(report: Report) -> Iterator[str]:
-    """The first action, if the tree has none of the leaves that the action explains."""
-    leaves = {row.leaf for row in report.rows(JobLeaf) if row.total_ns}
+    """The first action, if the tree has none of the leaves that the action explains.
+
+    What a rank spends more than the others is what the others wait for.
+    """
+    rows = [row for row in report.rows(JobLeaf) if row.total_ns]
+    leaves = {row.leaf for row in rows} | {Leaf.WAIT for row in rows if row.rank is not None}
     for action in report.plan.actions[:1]:
         if not leaves & _explained(action):
             yield f"{'/'.join(action.codes)}: the first action explains no leaf of the tree"

@@ -76,10 +76,10 @@ class Analysis:
 
     @cached_property
     def tree(self) -> pl.DataFrame:
-        """Where the time of all steps went, as the mean over the ranks: one row a leaf, operator and place.
+        """Where the time of all steps went, along the path of waits: one row a leaf, operator and place.
 
-        Each wait for another rank is replaced by what that rank did meanwhile: `rank` names it, and `waited_ns` is that
-        part of `total_ns`. `share` is of all steps. docs/tree.md has the definitions.
+        `rank` names a rank for the time that it spends in the leaf beyond what the others do. `share` is of all steps.
+        docs/tree.md has the definitions.
         """
         return _frame(self.report.rows(JobLeaf))
 

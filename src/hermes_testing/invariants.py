@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from hermes.model.job import Job
-from hermes.model.leaf_time import JobLeaf, LeafTime, spent
+from hermes.model.leaf_time import JobLeaf, LeafTime, PathRank, spent
 from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.profiles.advise.gain_bound import TOGETHER, GainBound, only_host_changes
@@ -38,16 +38,20 @@ def _sums(report: Report) -> Iterator[str]:
 
 
 def _tree(report: Report) -> Iterator[str]:
-    """The tree of the job is as long as the mean of its ranks; the headline is the kind with most to win."""
+    """The tree of the job is as long as its path of waits; the headline is the kind with most to win."""
     times, rows = report.rows(LeafTime), report.rows(JobLeaf)
     lengths = Counter[int]()
     for row in times:
         lengths[row.rank] += row.total_ns
         if row.total_ns < 0 or not 0 <= row.step_ns + row.long_ns <= 2 * row.total_ns:
             yield f"{row.leaf.value} of rank {row.rank} takes {row.total_ns} ns, {row.step_ns} of them in one step"
-    mean = sum(lengths.values()) / max(len(lengths), 1)
-    if not 0 <= mean - sum(row.total_ns for row in rows) <= len(rows):
-        yield f"the tree has {sum(row.total_ns for row in rows)} ns, and its ranks take {mean:.0f} ns in the mean"
+    tree = sum(row.total_ns for row in rows)
+    path = {row.rank: row.total_ns for row in report.rows(PathRank)}
+    if path and abs(sum(path.values()) - tree) > len(times):
+        yield f"the tree has {tree} ns, and its path {sum(path.values())} ns"
+    for rank, ns in path.items():
+        if ns > lengths[rank]:
+            yield f"the path lies on rank {rank} for {ns} ns, and the rank takes {lengths[rank]} ns"
     for leaf in rows:
         if leaf.curable_ns is not None and not 0 <= leaf.curable_ns <= leaf.total_ns:
             yield f"{leaf.curable_ns} of {leaf.total_ns} ns of {leaf.leaf.value} can be won"

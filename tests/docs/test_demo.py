@@ -92,7 +92,6 @@ def test_the_live_demo_says_when_it_has_nothing_to_train_with(
 
 
 @pytest.mark.smoke
-@pytest.mark.smoke
 def test_the_live_demo_notices_captures_explains_cures_and_measures(root: Path) -> None:
     done = subprocess.run(
         ["make", "--silent", "--no-print-directory", "demo-live"], cwd=root, stdout=subprocess.PIPE, text=True,

@@ -219,7 +219,7 @@ def _total(rank: int) -> RankTotal:
 def leaf(leaf: Leaf, us: int, what: str = "", **more: object) -> JobLeaf:
     """A row of the tree of a job whose steps take 130 ms."""
     row = JobLeaf(
-        leaf=leaf, how=How.CALL, what=what, place="", rank=None, total_ns=us * 1_000, share=us / 130_000, waited_ns=0,
+        leaf=leaf, how=How.CALL, what=what, place="", rank=None, total_ns=us * 1_000, share=us / 130_000,
         curable_ns=None,
     )  # fmt: skip
     return replace(row, **more)  # type: ignore[arg-type]

@@ -41,10 +41,6 @@ class LeafTime:
     )
     total_ns: int = field("How long, in all steps.", "all steps", "全部步")
     step_ns: int = field("How long, in the typical step.", "typical step", "典型步")
-    held_ns: int = field(
-        "How long other ranks waited for this one while it was in it, added up over these ranks.", "others waited",
-        "其他卡等待",
-    )  # fmt: skip
     long_ns: int = field("How long, in steps of at least 1.5 times the typical one.", "long steps", "长步")
 
 
@@ -73,9 +69,9 @@ def lengths(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int,
 @measure("tree", title="Where the time of the job went", zh="作业时间的去向", shown=lambda _: False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLeaf:
-    """The time of one leaf in the job, of a kernel, a call or a line at one place: the mean over the ranks.
+    """The time of one leaf on the path of waits through the ranks, of a kernel, a call or a line at one place.
 
-    Each wait for another rank is replaced by what that rank did meanwhile. See docs/tree.md.
+    See docs/tree.md.
     """
 
     leaf: Leaf = field("The leaf.", "leaf", "去向", kind="word")
@@ -83,11 +79,23 @@ class JobLeaf:
     what: str = field("The operator, the kernel or the call; empty where nothing names it.", "of", "对象", kind="name")
     place: str = field("The line, else the range, else the operator that it lies in.", "in", "位置", kind="name")
     rank: int | None = field(
-        "The rank that others waited for; null where no rank waited. Of a wait the awaited rank.", "rank", "卡"
+        "The rank that spends this more than the others; null for what all ranks spend. Of a wait the awaited rank.",
+        "rank",
+        "卡",
     )
     total_ns: int = field("How long, in all steps.", "all steps", "全部步")
     share: float = field("Of the time of all steps.", "share", "占比")
-    waited_ns: int = field("The part of it in which other ranks waited.", "others waited", "其他卡等待")
     curable_ns: int | None = field(
         "The part that can be won at most; null where that is not known.", "curable", "可优化"
     )
+
+
+@measure("path_of_waits", title="The path of waits", zh="等待路径", shown=lambda _: False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathRank:
+    """How long the path of waits lies on one rank. The path goes back in time, at each wait to the awaited rank."""
+
+    rank: int = field("Global rank.", "rank", "卡")
+    steps: int = field("The steps that the path spans; 0 for a capture without marks.", "steps", "步数")
+    total_ns: int = field("How long the path lies on the rank, in all steps.", "all steps", "全部步")
+    share: float = field("Of the length of the path.", "share", "占比")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hermes.base.message import Message
 from hermes.model.leaf import Leaf, Part
-from hermes.model.leaf_time import How, JobLeaf
+from hermes.model.leaf_time import How, JobLeaf, PathRank
 from hermes.model.report import Report
 from hermes.report import tree_messages as say_that
 
@@ -78,17 +78,19 @@ class TimeTree:
     """The parts of the time tree, the largest first, which add up to `whole_ns` over the marked steps.
 
     The number of steps is 0 for a capture without marks. Time outside of the steps comes last, and is not in
-    `whole_ns`.
+    `whole_ns`. `ranks` is the number of ranks through which the path of waits could lead.
     """
 
     whole_ns: int
     steps: int
+    ranks: int
     parts: tuple[TreePart, ...]
 
     @property
     def of(self) -> Message:
         """The message that says what time span the tree covers."""
-        return say_that.EACH_STEP if self.steps else say_that.WHOLE
+        each = say_that.EACH_STEP if self.ranks < 2 else say_that.EACH_STEP_OF_PATH
+        return each if self.steps else say_that.WHOLE
 
     def of_steps(self, part: TreePart) -> int:
         """The time that a part is a share of: the time of the steps; 0 for time outside of steps."""
@@ -113,7 +115,8 @@ def time_tree(report: Report, most: int | None = None) -> TimeTree | None:
             leaves = tuple(_leaves(own, whole, report.verdict.leaf, most))
             parts.append(TreePart(part=part, title=title, ns=sum(row.total_ns for row in own), leaves=leaves))
     parts.sort(key=lambda part: (part.part == "outside", -part.ns))
-    return TimeTree(whole_ns=whole, steps=steps.marked, parts=tuple(parts))
+    spanned = next((row.steps for row in report.rows(PathRank)), steps.marked)
+    return TimeTree(whole_ns=whole, steps=spanned, ranks=len(steps.ranks), parts=tuple(parts))
 
 
 def _leaves(rows: Iterable[JobLeaf], whole: int, chosen: Leaf | None, most: int | None) -> Iterator[TreeLeaf]:

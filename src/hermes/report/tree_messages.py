@@ -6,6 +6,7 @@ from hermes.base.message import Name, Ns, Rank, message, sentence
 
 TITLE = sentence("tree.title")
 EACH_STEP = sentence("tree.each_step")
+EACH_STEP_OF_PATH = sentence("tree.each_step_of_path")
 WHOLE = sentence("tree.whole")
 IDLE = sentence("tree.idle")
 COMPUTE = sentence("tree.compute")
@@ -21,7 +22,7 @@ NOT_KNOWN = sentence("tree.not_known")
 
 @message("tree.on")
 def on(*, rank: Rank) -> None:
-    """The rank that others wait for in a leaf."""
+    """The rank that spends more in a leaf than the others."""
 
 
 @message("tree.at")

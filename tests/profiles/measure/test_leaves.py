@@ -15,12 +15,11 @@ from hermes.model.leaf_time import How, LeafTime
 from hermes.profiles.load import load
 from hermes.profiles.measure.leaves import nesting
 from hermes.profiles.measure.leaves.call_trees import LEAVES
-from hermes.profiles.measure.leaves.labelled_stretches import Overlay, cut_at, found_in, stretches_outside
+from hermes.profiles.measure.leaves.labelled_stretches import cut_at, found_in, stretches_outside
 from hermes.profiles.measure.leaves.leaves_of_rank import NO_WAITS, RankLeaves, leaves, tree, typical
 from hermes.profiles.measure.leaves.lost_lead import _payers
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.steps.breakdown import rank_total
-from hermes.profiles.pipeline.analyze import outlined
 from hermes.profiles.pipeline.job_leaves import job_leaves
 from hermes.store.cache import Cache
 from hermes_testing import draw
@@ -87,28 +86,6 @@ def test_a_last_mark_without_any_launch_is_no_step() -> None:
         rank0.compute  ...AAAAAA...
     """)
     assert made.windows.step.tolist() == [5]
-
-
-def test_what_a_rank_did_while_others_waited_for_it_is_told_beside_its_leaves() -> None:
-    tables = draw("""
-        rank0.step     [##################]
-        rank0.host     SSSSSSSSSSSSSSA.....
-        rank0.call     ..............A.....
-        rank0.compute  ...............AAAAA
-    """, scale_ns=10_000)  # fmt: skip
-    # Two other ranks waited, for eight and for three cells, until this one began at the eighteenth.
-    held = pl.DataFrame({"start_ns": [100_000, 150_000], "end_ns": [180_000, 180_000]})
-    made = tree(**{name: tables[name] for name in TABLES}, held=held)
-    rows = {LEAVES[leaf]: ns for leaf, ns in made.parts.group_by("leaf").agg(pl.col("held").sum()).iter_rows()}
-    assert rows == {Leaf.HOST_OPERATOR: 40_000, Leaf.DISPATCH: 10_000, Leaf.OTHER_COMPUTE: 60_000}
-
-
-def test_a_rank_that_is_waited_for_is_told_when(shared: Path, tmp_path: Path) -> None:
-    job = outlined(load([shared / "hunt/r2_torchrec_sleep_rank2"], Cache(tmp_path)))
-    held = job.held()
-    waited = {rank: int((rows["end_ns"] - rows["start_ns"]).sum()) for rank, rows in held.items()}
-    assert max(waited, key=lambda rank: waited[rank]) == 2
-    assert waited[2] > 0.99 * sum(waited.values())
 
 
 # The device is idle ---------------------------------------------------------------------------------------------------
@@ -613,17 +590,6 @@ def test_a_mark_that_begins_in_frames_which_end_a_moment_later_keeps_its_length(
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_how_long_stretches_lie_on_another_is_counted_with_each_of_them(seed: int) -> None:
-    dice = random.Random(seed)
-    pairs = [(begin := dice.randint(0, 50), begin + dice.randint(0, 15)) for _ in range(dice.randint(0, 8))]
-    start, end = (np.array([one[side] for one in pairs], dtype=np.int64) for side in (0, 1))
-    for _ in range(5):
-        low, ns = dice.randint(0, 60), dice.randint(0, 20)
-        wanted = sum(len({*range(low, low + ns)} & {*range(*one)}) for one in pairs)
-        assert Overlay(start, end).on(np.array([low]), np.array([ns])).tolist() == [wanted]
-
-
-@pytest.mark.parametrize("seed", range(40))
 def test_what_lies_in_others_and_what_is_left_are_the_whole(seed: int) -> None:
     dice = random.Random(seed)
     points = sorted(dice.sample(range(60), 2 * dice.randint(0, 6)))
@@ -674,11 +640,12 @@ def test_leaves_of_real_profiles_add_up_to_all_steps_to_the_nanosecond(
         rank = RankTables(data)
         tables = {table: rank.table(table) for table in TABLES}
         made = tree(**tables)
-        lengths, places = made.windows.lengths, made.parts.group_by("step").agg(pl.col("ns").sum()).sort("step")
+        steps = made.parts.with_columns(step=pl.Series(made.spells.step)[made.parts["spell"]]).group_by("step")
+        lengths, places = made.windows.lengths, steps.agg(pl.col("ns").sum()).sort("step")
         assert places["ns"].to_list() == lengths[places["step"].to_numpy()].tolist()
         assert places["ns"].sum() == lengths.sum()
         assert (made.windows.start[1:] == made.windows.end[:-1]).all() or not tables["kernel"].height
-        rows = leaves(rank, NO_WAITS)
+        rows = leaves(rank, NO_WAITS).rows
         assert sum(row.total_ns for row in rows) == lengths.sum()
         assert sum(row.step_ns for row in rows) == lengths[typical(made.windows)]
         _busy_as_counted(made, tables)
@@ -713,7 +680,7 @@ def test_what_an_expert_said_of_cases_from_the_wild_is_a_leaf(
     name: str, leaf: str, what: str, share: float, shared: Path, tmp_path: Path
 ) -> None:
     data = load([shared / "hunt" / name], Cache(tmp_path)).ranks[0]
-    rows = leaves(RankTables(data), NO_WAITS)
+    rows = leaves(RankTables(data), NO_WAITS).rows
     whole = sum(row.total_ns for row in rows)
     mine = sum(row.total_ns for row in rows if row.leaf == leaf and row.what == what)
     assert mine / whole == pytest.approx(share, abs=0.015)
@@ -723,7 +690,7 @@ def test_of_many_ranks_each_keeps_its_leaves_and_64_their_places() -> None:
     def rank(number: int) -> tuple[LeafTime, ...]:
         return tuple(
             LeafTime(rank=number, leaf=leaf, how=How.CALL, what=what, place="", awaited=None, total_ns=number + 1,
-                     held_ns=0, step_ns=1, long_ns=0)
+                     step_ns=1, long_ns=0)
             for leaf in (Leaf.PYTHON, Leaf.DISPATCH) for what in ("a", "b")
         )  # fmt: skip
 
@@ -739,7 +706,7 @@ def test_a_rank_that_waits_for_hundreds_names_those_that_it_waits_for_longest() 
     tables = draw("\n".join(f"rank0.comm  {'.' * at * 2}##" for at in range(count)))
     waits = pl.DataFrame({"comm_id": range(count), "split": [True] * count, "last": range(100, 100 + count),
                           "wait_ns": [1_000 + at for at in range(count)]})  # fmt: skip
-    rows = leaves(_Rank(tables), waits)  # type: ignore[arg-type]
+    rows = leaves(_Rank(tables), waits).rows  # type: ignore[arg-type]
     named = {row.awaited for row in rows if row.leaf is Leaf.WAIT}
     assert named == {None, *range(118, 150)}
     assert sum(row.total_ns for row in rows if row.leaf is Leaf.WAIT) == sum(1_000 + at for at in range(count))

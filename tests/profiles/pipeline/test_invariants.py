@@ -9,7 +9,7 @@ import pytest
 from tests.shared_jobs import FOUR, TWO, Jobs
 
 from hermes.model.leaf import Leaf
-from hermes.model.leaf_time import LeafTime
+from hermes.model.leaf_time import JobLeaf
 from hermes.model.report import Report
 from hermes_testing import Fault, FaultKind, Format
 from hermes_testing.invariants import contradictions
@@ -62,7 +62,7 @@ def _first(report: Report, **changed: object) -> Report:
             "which takes no time",
         ),
         (
-            lambda one: replace(one, measured=(*one.measured, one.rows(LeafTime)[0])),
+            lambda one: replace(one, measured=(*one.measured, one.rows(JobLeaf)[0])),
             "the tree has",
         ),
         (

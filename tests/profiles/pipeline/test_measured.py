@@ -13,7 +13,6 @@ from hermes.base.number_ranges import packed, unpacked
 from hermes.base.say import say
 from hermes.profiles.load import Loaded
 from hermes.profiles.measure import registry
-from hermes.profiles.measure.leaves.leaves_of_rank import NOBODY
 from hermes.profiles.measure.registry import RankTables, every_measure, needed, per_rank
 from hermes.profiles.pipeline import rank_measures as rounds
 from hermes.profiles.pipeline.analyze import outlined
@@ -56,7 +55,7 @@ def test_a_measure_is_found_by_its_declaration_alone(loaded: Loaded) -> None:
     job = outlined(loaded)
     made = [measure(RankTables(rank)) for rank in loaded.ranks]
     given = job.given()
-    told = [exchange(RankTables(rank), given[rank.rank], NOBODY, 2, alone=False) for rank in loaded.ranks]
+    told = [exchange(RankTables(rank), given[rank.rank], 2, alone=False) for rank in loaded.ranks]
     found = combine(job, made, told, 1.0)
     expected = [max(rank.table("kernel")["dur_ns"]) for rank in loaded.ranks]
     assert [(row.rank, row.ns) for row in found.rows(Longest)] == list(enumerate(expected))
@@ -68,7 +67,7 @@ def test_what_a_rank_sends_is_plain_and_small(loaded: Loaded) -> None:
     sent = (
         outline(rank),
         measure(RankTables(rank)),
-        exchange(RankTables(rank), job.given()[0], NOBODY, 2, alone=False),
+        exchange(RankTables(rank), job.given()[0], 2, alone=False),
     )
     raw = dumps(sent)
     assert len(raw) <= MOST_BYTES
@@ -80,7 +79,7 @@ def test_the_order_in_which_ranks_come_back_does_not_matter(loaded: Loaded) -> N
     job = outlined(loaded)
     made = [measure(RankTables(rank)) for rank in loaded.ranks]
     given = job.given()
-    told = [exchange(RankTables(rank), given[rank.rank], NOBODY, 2, alone=False) for rank in loaded.ranks]
+    told = [exchange(RankTables(rank), given[rank.rank], 2, alone=False) for rank in loaded.ranks]
     there, back = combine(job, made[:], told[:], 1.0), combine(job, made[::-1], told[::-1], 1.0)
     assert len(there.kinds) > 30
     assert all(there.rows(kind) == back.rows(kind) for kind in there.kinds)

@@ -89,7 +89,7 @@ def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence, kinds: 
     splits, before, paths = job.steps.every, seen.measures.rows(Before), seen.measures.rows(StepPath)
     findings = [replace(one, actions=fitted_actions(one.actions, kind)) for one in findings]
     marked = job.steps.marked
-    floor = noise_floor_of_step(noise_floor(splits, paths), kinds.whole_ns // max(marked, 1), marked=marked > 0)
+    floor = noise_floor_of_step(noise_floor(splits, paths), kinds.step_ns, marked=marked > 0)
     # Replays are of the step as captured, and of a device.
     step = without_profiler_on_host(seen.measures)
     known = step or unprofiled(before, splits)

@@ -22,7 +22,6 @@ from hermes.profiles.engines.engine import Engine, LostRanksError, results_in_ra
 from hermes.profiles.engines.serial import Serial
 from hermes.profiles.load import Loaded, present, without
 from hermes.profiles.measure import load_all
-from hermes.profiles.measure.leaves.leaves_of_rank import NOBODY
 from hermes.profiles.measure.path.step_path import STRETCHES
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure.roles import RoleOfRank
@@ -32,6 +31,7 @@ from hermes.profiles.pipeline.combine_ranks import combine
 from hermes.profiles.pipeline.coverage import certainty, coverage, difference
 from hermes.profiles.pipeline.critical_paths import StepLoader, paths_of
 from hermes.profiles.pipeline.gains import StepReplay
+from hermes.profiles.pipeline.job_leaves import job_path, path_rows
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.profiles.pipeline.lines_of_findings import with_lines
 from hermes.profiles.pipeline.rank_exchange import RankExchange, exchange
@@ -106,7 +106,6 @@ class MeasureAsked:
 
     data: RankData
     given: pl.DataFrame
-    held: pl.DataFrame
     steps: int
     alone: bool
     threads: int
@@ -125,20 +124,16 @@ def measured_of(asked: MeasureAsked) -> tuple[RankMeasures, RankExchange]:
         str(asked.steps),
         str(asked.alone),
         asked.given.write_csv(),
-        asked.held.write_csv(),
     )
-    return own, kept.or_make(
-        lambda: exchange(rank, asked.given, asked.held, asked.steps, alone=asked.alone), "exchange", *told
-    )
+    return own, kept.or_make(lambda: exchange(rank, asked.given, asked.steps, alone=asked.alone), "exchange", *told)
 
 
 def _second_round(loaded: Loaded, job: JobOutline, engine: Engine) -> tuple[list[RankMeasures], list[RankExchange]]:
-    given, held = job.given(), job.held()
+    given = job.given()
     asked = {
         rank.rank: MeasureAsked(
             data=rank,
             given=given[rank.rank],
-            held=held.get(rank.rank, NOBODY),
             steps=sum(split.step is not None for split in job.steps.of(rank.rank)),
             alone=len(loaded.ranks) == 1,
             threads=engine.threads,
@@ -158,6 +153,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         measured, exchanged = _second_round(loaded, job, engine)
         notes = [*loaded.notes, *merge_notes(job.doubts), *(note for one in measured for note in one.notes)]
         seen = replace(coverage(job, notes, {str(rank.root): rank.rank for rank in loaded.ranks}), files=loaded.files)
+        path = job_path(job, exchanged)
         found = combine(job, measured, exchanged, certainty(seen, notes))
         found = found.with_rows(chain(*stage_boxes(loaded, job, engine=engine)))
         paths, free = followed.result()
@@ -166,8 +162,8 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     grounds = advice.Evidence(measures=measures, inputs=job.inputs, coverage=seen, frameworks=job.frameworks)
     vendors = common_traits(row.vendor for row in job.inputs)
     times = found.rows(LeafTime)
-    tree = job_tree(times, AttainableGain(found.rows(OperatorCost), vendors.aim.value, found.rows(ChipUsed)))
-    kinds = LeafKinds.of(tree).without_profiler(advice.without_profiler_on_host(measures))
+    tree = job_tree(path, AttainableGain(found.rows(OperatorCost), vendors.aim.value, found.rows(ChipUsed)))
+    kinds = LeafKinds.of(tree, path.steps).without_profiler(advice.without_profiler_on_host(measures))
     ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds)
     report = Report(
         version=__version__,
@@ -184,6 +180,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             *bounded(found, notes),
             *found.rows(CommunicationNote),
             *tree,
+            *path_rows(path),
             *role_times(found.rows(RoleOfRank), loaded.roles),
         ),
         diagnostics=_gravest(notes),
@@ -200,6 +197,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             noise=ranking.floor.share,
             unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
             requests=found.rows(Requests),
+            path=path,
         )
     )
     return replace(report, plan=plan, verdict=judged)

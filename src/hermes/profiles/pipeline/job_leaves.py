@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from hermes.model.leaf import Leaf
-from hermes.model.leaf_time import How, LeafTime
+from hermes.model.leaf_time import How, LeafTime, PathRank, lengths
 from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import typical_step
+from hermes.profiles.pipeline.job_outline import JobOutline
+from hermes.profiles.pipeline.rank_exchange import RankExchange
+from hermes.profiles.tree.path_of_waits import WaitPath, path_of_waits
 
 _OF_SPLIT = {
     Leaf.OTHER_COMPUTE: "compute_ns", Leaf.COMMUNICATION: "exposed_comm_ns", Leaf.EXPOSED_COPY: "copy_exposed_ns",
@@ -20,11 +23,33 @@ WHOLE = 64
 
 def job_leaves(ranks: Sequence[Sequence[LeafTime]]) -> Iterator[LeafTime]:
     """The leaf rows of all ranks, given as one sequence per rank. No leaf of any rank is left out."""
-    lengths = sorted((sum(row.total_ns for row in rows), place) for place, rows in enumerate(ranks))
-    last = len(lengths) - 1
-    chosen = {lengths[round(at * last / (WHOLE - 1))][1] for at in range(WHOLE)} if last >= WHOLE else range(len(ranks))
+    ordered = sorted((sum(row.total_ns for row in rows), place) for place, rows in enumerate(ranks))
+    last = len(ordered) - 1
+    chosen = {ordered[round(at * last / (WHOLE - 1))][1] for at in range(WHOLE)} if last >= WHOLE else range(len(ranks))
     for place, rows in enumerate(ranks):
         yield from rows if place in chosen else _by_leaf(rows)
+
+
+def job_path(job: JobOutline, exchanged: Sequence[RankExchange]) -> WaitPath:
+    """The path of waits through the ranks; through the slowest rank if each has only a split of its steps."""
+    ordered = sorted(exchanged, key=lambda one: one.rank)
+    ranks = list(job.followed(ordered))
+    if ranks:
+        return path_of_waits(ranks, job.binding({one.rank: one.spells.binding for one in ranks}), job.leads())
+    times = list(leaves_of_splits(job.steps.every))
+    length = lengths(times, job.steps.counts)
+    slowest = max(length, key=lambda rank: (length[rank], -rank), default=None)
+    return WaitPath(
+        times={(row.leaf, row.how, "", "", None): row.total_ns for row in times if row.rank == slowest},
+        steps=job.steps.counts[slowest] if slowest is not None and job.steps.marked else 0,
+    )  # fmt: skip
+
+
+def path_rows(path: WaitPath) -> Iterator[PathRank]:
+    """For each rank, how long the path of waits lies on it, the longest first."""
+    whole = sum(path.by_rank.values())
+    for rank, ns in sorted(path.by_rank.items(), key=lambda one: (-one[1], one[0])):
+        yield PathRank(rank=rank, steps=path.steps, total_ns=ns, share=ns / whole)
 
 
 def leaves_of_splits(splits: Iterable[StepSplit]) -> Iterator[LeafTime]:
@@ -40,7 +65,7 @@ def leaves_of_splits(splits: Iterable[StepSplit]) -> Iterator[LeafTime]:
             if total:
                 yield LeafTime(
                     rank=rank, leaf=leaf, how=How.OTHERS, what="", place="", awaited=None, total_ns=total,
-                    step_ns=getattr(middle, name) or 0, held_ns=0, long_ns=0,
+                    step_ns=getattr(middle, name) or 0, long_ns=0,
                 )  # fmt: skip
 
 
@@ -54,7 +79,6 @@ def _by_leaf(rows: Sequence[LeafTime]) -> Iterator[LeafTime]:
             row, how=How.OTHERS, what="", place="",
             total_ns=row.total_ns + (before.total_ns if before else 0),
             step_ns=row.step_ns + (before.step_ns if before else 0),
-            held_ns=row.held_ns + (before.held_ns if before else 0),
             long_ns=row.long_ns + (before.long_ns if before else 0),
         )  # fmt: skip
     yield from sums.values()

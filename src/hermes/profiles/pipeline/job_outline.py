@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import polars as pl
@@ -22,10 +22,14 @@ from hermes.profiles.measure.communication.last_arrivals import (
 )
 from hermes.profiles.measure.communication.match_ungrouped import match_ungrouped
 from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo, Operations, operations
+from hermes.profiles.measure.leaves.spells import is_sound
 from hermes.profiles.measure.stack_rank_tables import stacked
 from hermes.profiles.measure.structure import pipeline
-from hermes.profiles.pipeline.rank_exchange import GIVEN
-from hermes.profiles.pipeline.rank_outline import RankOutline
+from hermes.profiles.pipeline.rank_exchange import GIVEN, RankExchange
+from hermes.profiles.pipeline.rank_outline import MOST_OPERATIONS, RankOutline
+from hermes.profiles.tree.path_of_waits import BINDING, LEADS, FollowedRank
+
+_ID = ["manner", "group", "key"]
 
 
 class JobOutline:
@@ -55,6 +59,10 @@ class JobOutline:
         self.groups |= by_order.groups
         self._late = _late(ordered, self.collected)
         self.clocks: tuple[ClockOffset, ...] = clock_offsets(hosts, self.every) if len(hosts) > 1 else ()
+        self._covered = {
+            one.rank: int(one.operations["start_ns"].max())  # type: ignore[arg-type]
+            for one in ordered if one.operations.height >= MOST_OPERATIONS
+        }  # fmt: skip
         self._stages = {one.rank: one.input.pp for one in ordered}
 
     @cached_property
@@ -101,19 +109,34 @@ class JobOutline:
         lines = [info.members for identity, info in self.groups.items() if self.kinds[identity] == "pp"]
         return pipeline.stages_of(self._stages, [line for line in lines if line], self.made.rows)
 
-    def held(self) -> Mapping[int, pl.DataFrame]:
-        """For each rank, when others waited for it until it began the collective, for `leaves_of_rank.tree`."""
-        rows = self.made.rows.select("rank", "manner", "group", "key", "start_ns", "split", "last", "wait_ns")
-        own = rows.filter(pl.col("rank") == pl.col("last")).select("manner", "group", "key", "last", "start_ns")
-        waits = rows.filter(pl.col("split") & (pl.col("wait_ns") > 0) & (pl.col("rank") != pl.col("last")))
-        met = waits.drop("start_ns").join(
-            own, on=["manner", "group", "key", "last"], how="inner", maintain_order="left"
+    def binding(self, bound: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
+        """The binding waits of all ranks, as `path_of_waits` takes them; `bound` has their `comm_id` by rank."""
+        rows = self.made.rows.select("rank", "comm_id", *_ID, "start_ns", "arrival_ns", "last", "split")
+        own = rows.filter(pl.col("rank") == pl.col("last")).select(*_ID, "last", last_start_ns="start_ns")
+        those = stacked(sorted(bound.items())).select(pl.col("rank", "comm_id").cast(pl.Int64))
+        waits = rows.filter(pl.col("split") & (pl.col("rank") != pl.col("last"))).join(
+            those, on=["rank", "comm_id"], how="semi"
         )
-        spans = met.select("last", (pl.col("start_ns") - pl.col("wait_ns")).alias("start_ns"), end_ns="start_ns")
-        return {
-            int(str(rank)): part
-            for (rank,), part in spans.partition_by("last", as_dict=True, include_key=False).items()
-        }
+        return waits.join(own, on=[*_ID, "last"], how="inner").select(BINDING.keys())
+
+    def leads(self) -> pl.DataFrame:
+        """How much later than the second the last rank arrives at each meeting, as `path_of_waits` takes it."""
+        rows = self.made.rows.filter(pl.col("split")).select("rank", *_ID, "start_ns", "wait_ns", "last")
+        others = rows.filter(pl.col("rank") != pl.col("last")).sort("wait_ns", "rank")
+        second = others.group_by(_ID, maintain_order=True).agg(
+            pl.col("rank").first().alias("second"), pl.col("wait_ns").first().alias("lead_ns")
+        )  # fmt: skip
+        own = rows.filter(pl.col("rank") == pl.col("last")).select("rank", *_ID, "start_ns")
+        return own.join(second, on=_ID, how="inner").select(LEADS.keys())
+
+    def followed(self, exchanged: Iterable[RankExchange]) -> Iterator[FollowedRank]:
+        """The ranks that a path of waits may follow: those whose time was cut into spells."""
+        for one in exchanged:
+            if one.spells is not None and is_sound(one.spells, len(one.leaves)):
+                yield FollowedRank(
+                    rank=one.rank, rows=one.leaves, spells=one.spells,
+                    offset_ns=self._offsets.get(one.rank, (0, 0))[0], covered_ns=self._covered.get(one.rank),
+                )  # fmt: skip
 
     def given(self) -> Mapping[int, pl.DataFrame]:
         """For each rank, the columns of its collectives that `exchange` takes."""

@@ -16,6 +16,7 @@ from hermes.model.leaf_time import LeafTime
 from hermes.profiles.measure.communication import contention, group_ops, transfers
 from hermes.profiles.measure.communication.wait_and_transfer import with_compute, with_tasks
 from hermes.profiles.measure.leaves.leaves_of_rank import leaves
+from hermes.profiles.measure.leaves.spells import RankSpells
 from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.measure.structure import balance, pipeline
 from hermes.profiles.measure.structure.expert_operators import expert_calls_of
@@ -37,7 +38,8 @@ _MOST_CONTRASTS = 500
 class RankExchange:
     """What one rank tells about its collectives: `hidden` by `comm_id`, sums of transfers, contention, stage waits.
 
-    The leaves of the rank are part of it, since the ranks that it waited for are known by then.
+    The leaves of the rank are part of it, since the ranks that it waited for are known by then, and so are the sums of
+    its leaves by spell.
     """
 
     rank: int
@@ -51,22 +53,21 @@ class RankExchange:
     experts: pl.DataFrame | None = None
     expert_calls: pl.DataFrame | None = None
     leaves: tuple[LeafTime, ...] = ()
+    spells: RankSpells | None = None
 
 
-def exchange(rank: RankTables, given: pl.DataFrame, held: pl.DataFrame, steps: int, *, alone: bool) -> RankExchange:
-    """The exchange of a rank from its own tables; `given` has the columns `GIVEN`; `steps` counts its marked steps.
-
-    `held` tells when other ranks waited for this rank, as `leaves_of_rank.tree` takes it.
-    """
+def exchange(rank: RankTables, given: pl.DataFrame, steps: int, *, alone: bool) -> RankExchange:
+    """The exchange of a rank from its own tables; `given` has the columns `GIVEN`; `steps` counts its marked steps."""
     task = rank.table("comm_task")
     tokens, experts, calls = (None, None, None) if alone else _load_of(rank)
     moves = transfers.moves_of(task)
     reported = None if moves.height else transfers.reported_links(rank.table("comm_link"), rank.table("group"))
-    times = leaves(rank, given.select("comm_id", "split", "wait_ns", "last"), held)
+    times = leaves(rank, given.select("comm_id", "split", "wait_ns", "last"))
     if not given.height:
         return RankExchange(
-            rank=rank.rank, reported=reported, tokens=tokens, experts=experts, expert_calls=calls, leaves=times
-        )
+            rank=rank.rank, reported=reported, tokens=tokens, experts=experts, expert_calls=calls, leaves=times.rows,
+            spells=times.spells,
+        )  # fmt: skip
     compute = rank.once(_compute)
     own = with_compute(with_tasks(given, task), compute)
     return RankExchange(
@@ -80,7 +81,8 @@ def exchange(rank: RankTables, given: pl.DataFrame, held: pl.DataFrame, steps: i
         tokens=tokens,
         experts=experts,
         expert_calls=calls,
-        leaves=times,
+        leaves=times.rows,
+        spells=times.spells,
     )
 
 

@@ -9,6 +9,7 @@ from hermes.model.compute_measures import SWITCHED, ChipUsed, OperatorCost
 from hermes.model.leaf import Leaf
 from hermes.model.limit import Limit
 from hermes.profiles.tree.leaf_kinds import WORK
+from hermes.profiles.tree.leaves_of_job import NEVER
 
 START = Limit(
     value=7_000, unit="ns of each product beside its time at the roof",
@@ -19,8 +20,6 @@ OTHER_PIPE = Limit(
     value=0.1, unit="of the roof", source="published sweeps: products of 512 rows and more reach this on any chip"
 )
 """The share of the roof below which a pipe that is always busy is a pipe of scalars or copies."""
-_NEVER = frozenset({Leaf.START, Leaf.END, Leaf.PROFILER})
-"""Leaves from which no fix of the job gains time: a run without the profiler has none of them."""
 
 
 class AttainableGain:
@@ -42,7 +41,7 @@ class AttainableGain:
 
     def __call__(self, leaf: Leaf, what: str, ns: int) -> int | None:
         """How many of `ns` nanoseconds can be gained; None for device work whose roof is unknown."""
-        if leaf in _NEVER:
+        if leaf in NEVER:
             return 0
         if leaf not in WORK:
             return ns

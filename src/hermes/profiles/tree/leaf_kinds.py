@@ -72,35 +72,39 @@ class LeafKind:
 
 @dataclass(frozen=True, kw_only=True)
 class LeafKinds:
-    """The leaves of a job, one entry for each kind, the longest first; together they take `whole_ns`."""
+    """The leaves of a job, one entry for each kind, the longest first; together they take `whole_ns` in `steps`."""
 
     every: tuple[LeafKind, ...]
     whole_ns: int
+    steps: int = 0
+
+    @property
+    def step_ns(self) -> int:
+        """The length of a step in ns, or of the whole capture if no step was marked."""
+        return self.whole_ns // max(self.steps, 1)
 
     @classmethod
-    def of(cls, rows: Iterable[JobLeaf]) -> LeafKinds:
-        """The kinds of the rows of a tree, without rows outside the steps."""
+    def of(cls, rows: Iterable[JobLeaf], steps: int = 0) -> LeafKinds:
+        """The kinds of the rows of a tree that spans some marked steps, without rows outside the steps."""
         found: dict[Leaf, list[JobLeaf]] = {}
         for row in rows:
             if row.leaf.part != "outside" and row.total_ns:
                 found.setdefault(row.leaf, []).append(row)
         whole = sum(row.total_ns for kind in found.values() for row in kind)
         every = [_kind(leaf, tuple(own), whole) for leaf, own in found.items()]
-        return cls(every=tuple(sorted(every, key=lambda kind: (-kind.share, kind.leaf))), whole_ns=whole)
+        return cls(every=tuple(sorted(every, key=lambda kind: (-kind.share, kind.leaf))), whole_ns=whole, steps=steps)
 
     @cached_property
     def late(self) -> LeafKind | None:
         """The wait for one rank that is late in several kinds of leaf, none with most of the wait; None without one."""
         sums = Counter[int]()
-        rows = [row for kind in self.every for row in kind.rows if row.waited_ns and row.leaf is not Leaf.WAIT]
+        rows = [row for kind in self.every for row in kind.rows if row.rank is not None and row.leaf is not Leaf.WAIT]
         for row in rows:
-            sums[row.rank or 0] += row.waited_ns
+            sums[row.rank or 0] += row.total_ns
         if not sums:
             return None
         rank, ns = max(sums.items(), key=lambda item: (item[1], -item[0]))
-        own = [
-            replace(row, what="", total_ns=row.waited_ns, curable_ns=row.waited_ns) for row in rows if row.rank == rank
-        ]
+        own = [replace(row, what="", curable_ns=row.total_ns) for row in rows if row.rank == rank]
         by_leaf = Counter[Leaf]()
         for row in own:
             by_leaf[row.leaf] += row.total_ns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.base.message import Count, Message, Messages, Name, Ns, Rank, Share, Text, message, sentence
+from hermes.base.message import Count, Message, Messages, Name, Ns, Rank, Share, Step, Text, message, sentence
 
 UNKNOWN = sentence("verdict.unknown")
 NO_DEVICE = sentence("verdict.no_device")
@@ -87,11 +87,28 @@ def loss(
     ns: Ns,
     leaf: Text,
     rank: Rank | None = None,
+    then: Message | None = None,
     what: Name | None = None,
     place: Name | None = None,
     curable: Message | None = None,
+    alone: Message | None = None,
 ) -> None:
     """Message part: the kind of leaf with the largest possible gain."""
+
+
+@message("verdict.alone")
+def alone(*, rank: Rank, ns: Ns, second: Rank) -> None:
+    """Message part: what curing the named rank alone gives at most, since a second rank is late, too."""
+
+
+@message("verdict.from_step")
+def from_step(*, step: Step, rank: Rank) -> None:
+    """Message part: the rank on which the path of waits lies from a step on."""
+
+
+@message("verdict.after")
+def after(*, ns: Ns, rank: Rank) -> None:
+    """Message part: the rank on which the path of waits lies after some time of the capture."""
 
 
 @message("verdict.wait_for")

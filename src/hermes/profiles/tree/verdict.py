@@ -17,6 +17,7 @@ from hermes.model.service_measures import Requests
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.tree import messages as say_that
 from hermes.profiles.tree.leaf_kinds import MOSTLY, WORTH, LeafKind, LeafKinds
+from hermes.profiles.tree.path_of_waits import WaitPath
 
 UNLIKE = Limit(
     value=3.0, unit="times as long as the steps before the capture, or as short", source="docs/evidence/noise.md"
@@ -43,7 +44,7 @@ class VerdictGrounds:
 
     `kinds` include the work that `problems` find needless. `expected` is the job's number of ranks; None if unknown.
     `noise` is the share of a step below which a loss does not count. `unprofiled_ns` is the step without its profiler,
-    if known. `requests` are the requests that an inference service answered.
+    if known. `requests` are the requests that an inference service answered. `path` is the path of waits.
     """
 
     steps: JobSteps
@@ -54,6 +55,7 @@ class VerdictGrounds:
     noise: float = 0.0
     unprofiled_ns: int | None = None
     requests: tuple[Requests, ...] = ()
+    path: WaitPath = WaitPath(times={})
 
     @property
     def device(self) -> bool:
@@ -137,7 +139,7 @@ def _size(given: VerdictGrounds) -> Message:
     if not given.steps.marked:
         length = say_that.a_capture(length=given.kinds.whole_ns)
     else:
-        mean = given.kinds.whole_ns // given.steps.marked
+        mean = given.kinds.step_ns
         typical = _typical_ns(given) or mean
         uneven = abs(mean - typical) > _UNEVEN * typical
         length = say_that.steps(n=given.steps.marked, length=typical, mean=mean if uneven else None)
@@ -151,14 +153,14 @@ def _typical_ns(given: VerdictGrounds) -> int:
 
 
 def _state(given: VerdictGrounds, kind: LeafKind | None) -> Message | None:
-    """The message part on how idle or busy devices are: of the rank that a kind lies on, else of all ranks."""
+    """The message part on how idle or busy devices are: of the rank that a kind lies on, else along the path."""
     if not given.device:
         return None
     rank = kind.rank if kind and kind.rank in given.ranks and len(given.ranks) > 1 else None
-    rows = [row for row in given.times if rank in (None, row.rank)]
-    idle = _share(rows, lambda row: row.leaf.part == "idle")
     if rank is not None:
-        return say_that.idle_on(rank=rank, share=idle)
+        rows = [row for row in given.times if row.rank == rank]
+        return say_that.idle_on(rank=rank, share=_share(rows, lambda row: row.leaf.part == "idle"))
+    idle = sum(one.share for one in given.kinds.every if one.leaf.part == "idle")
     return say_that.idle(share=idle) if idle >= MOSTLY else say_that.busy(share=1 - idle)
 
 
@@ -177,7 +179,9 @@ def _share(times: Sequence[LeafTime], which: Callable[[LeafTime], bool]) -> floa
 
 
 def _awaited(given: VerdictGrounds) -> int | None:
-    """The rank for which others wait most of the waiting time; None without such a rank."""
+    """The rank for which others wait most of the waiting time; None without such a rank, or if ranks hardly wait."""
+    if _share(given.times, lambda row: row.leaf is Leaf.WAIT) < KNOWN.value:
+        return None
     sums = Counter[int | None]()
     for row in given.times:
         if row.leaf is Leaf.WAIT:
@@ -188,16 +192,49 @@ def _awaited(given: VerdictGrounds) -> int | None:
 
 def _loss(given: VerdictGrounds, kind: LeafKind) -> Message:
     """The message part with the kind of leaf, its share of each step, its rank and its place."""
-    ns = round(kind.share * given.kinds.whole_ns / max(given.steps.marked, 1))
+    ns = round(kind.share * given.kinds.step_ns)
     named = "" if kind.leaf is Leaf.NOT_RECORDED else kind.largest("what", _NAMED)
     place = kind.largest("place", MOSTLY)
+    then = _then(given, kind)
     return say_that.loss(
         share=kind.share, of=say_that.EACH_STEP if given.steps.marked else say_that.THE_CAPTURE, ns=ns,
         leaf=_leaf(given, kind),
         what=named or None, place=place if place and place != named else None,
-        rank=kind.rank if kind.leaf is not Leaf.WAIT and len(given.ranks) > 1 else None,
+        rank=_named(given, kind), then=then,
         curable=say_that.curable(share=kind.most) if kind.most < (1 - _UNEVEN) * kind.share else None,
+        alone=_alone(given, kind),
     )  # fmt: skip
+
+
+def _named(given: VerdictGrounds, kind: LeafKind) -> int | None:
+    """The rank that the message names: of a change the first."""
+    if kind.leaf is Leaf.WAIT or len(given.ranks) < 2:
+        return None
+    change = given.path.change
+    return change.first if change is not None and _then(given, kind) is not None else kind.rank
+
+
+def _alone(given: VerdictGrounds, kind: LeafKind) -> Message | None:
+    """The message part on what curing the named rank alone gives, if another rank is late in the same steps."""
+    if kind.rank is None or kind.leaf is Leaf.WAIT or kind.rank not in given.path.leads:
+        return None
+    lead = given.path.leads[kind.rank]
+    excess = sum(row.total_ns for row in kind.rows if row.rank == kind.rank)
+    if lead.ns >= (1 - _UNEVEN) * excess:
+        return None
+    return say_that.alone(rank=kind.rank, ns=lead.ns // max(given.kinds.steps, 1), second=lead.second)
+
+
+def _then(given: VerdictGrounds, kind: LeafKind) -> Message | None:
+    """The message part that names the rank to which the path of waits moves, if the kind lies on both ranks."""
+    change = given.path.change
+    if change is None or kind.leaf is Leaf.WAIT or kind.rank not in (change.first, change.then):
+        return None
+    if not {change.first, change.then} <= {row.rank for row in kind.rows}:
+        return None
+    if change.step is not None:
+        return say_that.from_step(step=change.step, rank=change.then)
+    return say_that.after(ns=change.after_ns, rank=change.then)
 
 
 def _leaf(given: VerdictGrounds, kind: LeafKind) -> Text:

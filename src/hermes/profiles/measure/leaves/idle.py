@@ -50,7 +50,7 @@ class Host:
 
     def __init__(self, calls: CallTrees, *, device: bool) -> None:
         self.calls, self.device = calls, device
-        self.main = _main(calls)
+        self.main = stepping_thread(calls)
         self.others = _others(calls, self.main)
 
     def doing(self, start: Ints, end: Ints, thread: Ints, of: Ints) -> LeafStretches:
@@ -252,7 +252,7 @@ def _around(calls: CallTrees) -> Ints:
     return around
 
 
-def _main(calls: CallTrees) -> int:
+def stepping_thread(calls: CallTrees) -> int:
     """The thread of the step marks; else the thread with most operators and runtime calls."""
     marks = calls.thread[calls.of_kind("step")]
     if len(marks):

@@ -26,26 +26,6 @@ class LabelledStretches:
         return np.asarray(self.end - self.start, dtype=np.int64)
 
 
-class Overlay:
-    """Stretches that may overlap each other; tells the total time that they lie on another stretch, O(log n) each."""
-
-    def __init__(self, start: Ints, end: Ints) -> None:
-        self._starts, self._ends = np.sort(start), np.sort(end)
-        self._sums = tuple(np.append([0], np.cumsum(edges)) for edges in (self._starts, self._ends))
-
-    def on(self, start: Ints, ns: Ints) -> Ints:
-        """For each stretch `[start, start + ns)`, the total time in ns that the overlay's stretches lie on it."""
-        return self._before(start + ns) - self._before(start)
-
-    def _before(self, moments: Ints) -> Ints:
-        """The total ns that the overlay's stretches had lasted by each moment."""
-        lasted = np.zeros(len(moments), dtype=np.int64)
-        for edges, sums, sign in ((self._starts, self._sums[0], 1), (self._ends, self._sums[1], -1)):
-            count = np.searchsorted(edges, moments)
-            lasted += sign * (count * moments - sums[count])
-        return lasted
-
-
 def cut_at(start: Ints, end: Ints, moments: Ints) -> LabelledStretches:
     """The stretches, cut at each of the sorted moments that lies inside one."""
     low = np.searchsorted(moments, start, side="right")

@@ -12,12 +12,13 @@ from hermes.base.usable_cores import spare_thread
 from hermes.model.leaf_time import How, LeafTime
 from hermes.profiles.measure.code.line_samples import seen_of
 from hermes.profiles.measure.leaves.call_trees import LEAVES, CallTrees
-from hermes.profiles.measure.leaves.idle import Host, idle_parts, within_operations
-from hermes.profiles.measure.leaves.labelled_stretches import Overlay, cut_at, stretches_outside
+from hermes.profiles.measure.leaves.idle import Host, idle_parts, stepping_thread, within_operations
+from hermes.profiles.measure.leaves.labelled_stretches import cut_at, stretches_outside
 from hermes.profiles.measure.leaves.leaf_stretches import AT, HOWS
 from hermes.profiles.measure.leaves.leaf_windows import Windows, windows_of
-from hermes.profiles.measure.leaves.lines_of_leaves import LEAF, SCHEMA, LeafSites, Spans, Waits
+from hermes.profiles.measure.leaves.lines_of_leaves import LEAF, SCHEMA, LeafSites, Spans
 from hermes.profiles.measure.leaves.nesting import NONE, Ints
+from hermes.profiles.measure.leaves.spells import RankSpells, Waits, binding, rank_spells, spells_of
 from hermes.profiles.measure.leaves.tasks import PARTS, Tasks, tasks_of
 from hermes.profiles.measure.registry import RankTables, per_rank
 
@@ -28,6 +29,7 @@ The longest rows are kept. The other rows become one row: no leaf is cut, whatev
 """
 MOST_AWAITED = 32
 """The most ranks that a rank names as awaited; the others become one."""
+_KEPT = ["leaf", "kept_how", "kept_what", "kept_place", "awaited"]
 LONG_STEP = 1.5
 """The factor over the typical step from which a step counts as long."""
 _HOST_OP = (
@@ -57,54 +59,61 @@ NO_WAITS = pl.DataFrame(schema={"comm_id": pl.Int64, "split": pl.Boolean, "wait_
 """The waits of a rank without other ranks: nothing is known of the others."""
 NO_SAMPLES = pl.DataFrame(schema={"start_ns": pl.Int64, "line": pl.String, "ns": pl.Int64})
 """The samples of the stepping thread: none were taken."""
-NOBODY = pl.DataFrame(schema={"start_ns": pl.Int64, "end_ns": pl.Int64})
-"""The times in which other ranks waited for a rank: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankLeaves:
-    """The leaves of a rank by step: the columns of `SCHEMA`, where `step` is an index into `windows`."""
+    """The leaves of a rank by spell: the columns of `SCHEMA`, where `spell` is an index into `spells`.
+
+    `binding` are the indices of the operations whose waits bind the rank.
+    """
 
     windows: Windows
+    spells: Windows
     parts: pl.DataFrame
+    binding: Ints
 
 
 def tree(
     host_op: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, step: pl.DataFrame,
-    gc: pl.DataFrame, stack: pl.DataFrame, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY,
-    samples: pl.DataFrame = NO_SAMPLES,
+    gc: pl.DataFrame, stack: pl.DataFrame, waits: pl.DataFrame = NO_WAITS, samples: pl.DataFrame = NO_SAMPLES,
 ) -> RankLeaves:  # fmt: skip
     """The leaves of a rank, computed from its tables.
 
     `waits` has a row for each operation: `comm_id`, `split` (whether wait and transfer can be told apart), `wait_ns`
-    (its wait from the start on) and `last` (the awaited rank). `held` has one row for each time that another rank
-    waited for this rank: `start_ns` and `end_ns`, on the clock of this rank. `samples` are moments of the stepping
-    thread (`start_ns`), each with the line of the user's code (`line`) and the time for which it stands (`ns`).
+    (its wait from the start on) and `last` (the awaited rank). `samples` are moments of the stepping thread
+    (`start_ns`), each with the line of the user's code (`line`) and the time for which it stands (`ns`).
     """
     first, last = _span(host_op, kernel, comm_op, step)
     launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
     calls = CallTrees(host_op, gc, stack, first, last, launched, flow.filter(pl.col("kind") == "launch"))
     tasks = tasks_of(kernel, comm_op, flow, calls)
-    windows = windows_of(step, tasks, calls)
-    sites = LeafSites(calls, Overlay(held["start_ns"].to_numpy(), held["end_ns"].to_numpy()), kernel, comm_op, samples)
+    windows, told = windows_of(step, tasks, calls), Waits.of(comm_op, waits)
+    spells = spells_of(windows, told)
+    sites = LeafSites(calls, spells, kernel, comm_op, samples)
     if not len(windows):
-        return RankLeaves(windows=windows, parts=_NOTHING)
+        return RankLeaves(windows=windows, spells=spells, parts=_NOTHING, binding=np.zeros(0, dtype=np.int64))
+    done, who = _ends(comm_op), (calls, stepping_thread(calls))
     if not len(tasks):
         host = Host(calls, device=False)
         start, end = windows.start, windows.end
         parts = host.doing(start, end, np.full(len(start), host.main), np.arange(len(start)))
-        parts, within = within_operations(parts, comm_op["start_ns"].to_numpy(), _ends(comm_op))
-        moved = sites.operations(within, comm_op, Waits.of(comm_op, waits))
-        return RankLeaves(windows=windows, parts=pl.concat([sites.frame(parts, parts.of), moved]))
+        parts, within = within_operations(parts, comm_op["start_ns"].to_numpy(), done)
+        parted = pl.concat([sites.frame(parts), sites.operations(within, comm_op, told)])
+        # The wait ends where a part of the operation begins to be transfer, or within the part.
+        ends = np.clip(told.until[within.what], within.start, within.start + within.ns)
+        bound = binding(within.what, ends, told, tasks, done, who)
+        return RankLeaves(windows=windows, spells=spells, parts=parted, binding=bound)
     begin, stop = int(windows.start[0]), int(windows.end[-1])
     busy = union_of_intervals(tasks.start, tasks.end)
-    told = Waits.of(comm_op, waits)
     gaps = cut_at(*_outside(busy, begin, stop), windows.start[1:])
     with spare_thread() as other:
         work = other.submit(_busy, tasks, comm_op, windows, sites, told)
         parts = idle_parts(gaps.start, gaps.end, tasks, calls, Host(calls, device=True), busy)
-        idle = sites.frame(parts, windows.of(gaps.start)[parts.of])
-    return RankLeaves(windows=windows, parts=pl.concat([work.result(), idle]))
+        idle = sites.frame(parts)
+    own, comm, ends = work.result()
+    bound = binding(comm, ends, told, tasks, done, who)
+    return RankLeaves(windows=windows, spells=spells, parts=pl.concat([own, idle]), binding=bound)
 
 
 def _ends(rows: pl.DataFrame) -> Ints:
@@ -125,9 +134,14 @@ def _span(*tables: pl.DataFrame) -> tuple[int, int]:
     return (min(one[0] for one in ends), max(one[1] for one in ends)) if ends else (0, 0)
 
 
-def _busy(tasks: Tasks, comm_op: pl.DataFrame, windows: Windows, sites: LeafSites, waits: Waits) -> pl.DataFrame:
-    """The leaves of the device's work: compute before the rest; of one class the earlier start keeps the time."""
-    hidden, frames = EMPTY, []
+def _busy(
+    tasks: Tasks, comm_op: pl.DataFrame, windows: Windows, sites: LeafSites, waits: Waits
+) -> tuple[pl.DataFrame, Ints, Ints]:
+    """The leaves of the device's work: compute before the rest; of one class the earlier start keeps the time.
+
+    The second and third result are the operations of exposed waits, and where each wait's stretch ends.
+    """
+    hidden, frames, waiting, ends = EMPTY, [], [], []
     begin, stop = int(windows.start[0]), int(windows.end[-1])
     for part in range(len(PARTS)):
         mine = np.flatnonzero((tasks.part == part) & (tasks.end > begin) & (tasks.start < stop))
@@ -139,18 +153,19 @@ def _busy(tasks: Tasks, comm_op: pl.DataFrame, windows: Windows, sites: LeafSite
         bare = stretches_outside(low, high, hidden.starts, hidden.ends)
         pieces = cut_at(bare.start, bare.end, windows.start[1:])
         task = mine[bare.of[pieces.of]]
-        step = windows.of(pieces.start)
         waited = np.zeros(len(task), dtype=np.int64)
         with_wait = np.flatnonzero(tasks.comm[task] != NONE)
         until = waits.until[tasks.comm[task[with_wait]]]
         waited[with_wait] = np.clip(until - pieces.start[with_wait], 0, pieces.lengths[with_wait])
-        own = Spans(task=task, start=pieces.start + waited, ns=pieces.lengths - waited, step=step)
+        own = Spans(task=task, start=pieces.start + waited, ns=pieces.lengths - waited)
         frames.append(sites.tasks(tasks, own, waits))
         some = np.flatnonzero(waited)
-        own = Spans(task=task[some], start=pieces.start[some], ns=waited[some], step=step[some])
+        own = Spans(task=task[some], start=pieces.start[some], ns=waited[some])
         frames.append(sites.waits(tasks, own, comm_op, waits))
+        waiting.append(tasks.comm[own.task])
+        ends.append(own.start + own.ns)
         hidden = hidden | union_of_intervals(low, high)
-    return pl.concat(frames)
+    return pl.concat(frames), np.concatenate(waiting), np.concatenate(ends)
 
 
 _NOTHING = pl.DataFrame(schema=SCHEMA)
@@ -164,38 +179,50 @@ def typical(windows: Windows) -> int:
     return int(order[(len(order) - 1) // 2])
 
 
-def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS, held: pl.DataFrame = NOBODY) -> tuple[LeafTime, ...]:
-    """The leaf of each nanosecond of a rank's steps, summed; `waits` and `held` are as for `tree`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeavesOfRank:
+    """The leaves of a rank, and their sums by spell; `spells` is None for a rank without steps."""
+
+    rows: tuple[LeafTime, ...] = ()
+    spells: RankSpells | None = None
+
+
+def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS) -> LeavesOfRank:
+    """The leaf of each nanosecond of a rank's steps, summed; `waits` is as for `tree`."""
     seen = seen_of(rank)
     samples = _placed(seen.moments) if seen else NO_SAMPLES
-    made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, held=held, samples=samples)
-    windows, parts = made.windows, made.parts
+    made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, samples=samples)
+    windows = made.windows
     if not len(windows):
-        return ()
+        return LeavesOfRank()
+    parts = _fewer_awaited(made.parts).with_columns(step=pl.Series(made.spells.step)[made.parts["spell"]])
     middle = typical(windows)
     long_ = np.flatnonzero(windows.lengths >= LONG_STEP * windows.lengths[middle])
     sums = parts.group_by(LEAF, maintain_order=True).agg(
         pl.col("ns").sum().alias("total"),
         pl.col("ns").filter(pl.col("step") == middle).sum().alias("one"),
         pl.col("ns").filter(pl.col("step").is_in(long_.tolist())).sum().alias("long"),
-        pl.col("held").sum(),
     )
-    sums = _fewer_awaited(sums)
     sums = sums.sort("total", *LEAF, descending=[True] + [False] * len(LEAF))
     few = (pl.int_range(pl.len()).over("leaf", "awaited") < MOST_PLACES) & (
         pl.col("total") >= LEAST * int(windows.lengths.sum())
     )
     cut = sums.with_columns(
-        pl.when(few).then("how").otherwise(AT[How.OTHERS]).alias("how"),
-        *(pl.when(few).then(name).otherwise(pl.lit("")).alias(name) for name in ("what", "place")),
+        pl.when(few).then("how").otherwise(AT[How.OTHERS]).alias("kept_how"),
+        *(pl.when(few).then(name).otherwise(pl.lit("")).alias(f"kept_{name}") for name in ("what", "place")),
     )
-    cut = cut.group_by(LEAF, maintain_order=True).agg(pl.col("total", "one", "long", "held").sum())
-    return tuple(
-        LeafTime(
-            rank=rank.rank, leaf=LEAVES[leaf], how=HOWS[how], what=what, place=place,
-            awaited=None if awaited == NONE else awaited, total_ns=total, step_ns=one, held_ns=held_ns, long_ns=slow,
-        )
-        for leaf, how, what, place, awaited, total, one, slow, held_ns in cut.iter_rows()
+    rows = cut.group_by(_KEPT, maintain_order=True).agg(pl.col("total", "one", "long").sum())
+    row_of = cut.join(rows.select(_KEPT).with_row_index("row"), on=_KEPT, how="left").select(*LEAF, "row")
+    comm_id = rank.table("comm_op")["comm_id"]
+    return LeavesOfRank(
+        rows=tuple(
+            LeafTime(
+                rank=rank.rank, leaf=LEAVES[leaf], how=HOWS[how], what=what, place=place,
+                awaited=None if awaited == NONE else awaited, total_ns=total, step_ns=one, long_ns=slow,
+            )
+            for leaf, how, what, place, awaited, total, one, slow in rows.iter_rows()
+        ),
+        spells=rank_spells(windows, made.spells, parts.join(row_of, on=LEAF, how="left"), comm_id[made.binding]),
     )  # fmt: skip
 
 
@@ -206,16 +233,13 @@ def _placed(moments: pl.DataFrame) -> pl.DataFrame:
     return moments.select(moment.alias("start_ns"), pl.col("named").alias("line"), "ns")
 
 
-def _fewer_awaited(sums: pl.DataFrame) -> pl.DataFrame:
+def _fewer_awaited(parts: pl.DataFrame) -> pl.DataFrame:
     """The rows with only the longest-awaited ranks named; in a large job a rank waits for hundreds of ranks."""
-    longest = sums.filter(pl.col("awaited") != NONE).group_by("awaited").agg(pl.col("total").sum())
+    longest = parts.filter(pl.col("awaited") != NONE).group_by("awaited").agg(pl.col("ns").sum())
     if longest.height <= MOST_AWAITED:
-        return sums
-    named = longest.sort("total", "awaited", descending=[True, False]).head(MOST_AWAITED)["awaited"]
-    awaited = pl.when(pl.col("awaited").is_in(named.implode())).then("awaited").otherwise(NONE).alias("awaited")
-    return (
-        sums.with_columns(awaited).group_by(LEAF, maintain_order=True).agg(pl.col("total", "one", "long", "held").sum())
-    )
+        return parts
+    named = longest.sort("ns", "awaited", descending=[True, False]).head(MOST_AWAITED)["awaited"]
+    return parts.with_columns(pl.when(pl.col("awaited").is_in(named.implode())).then("awaited").otherwise(NONE))
 
 
 @per_rank(needs={"host_op": _HOST_OP, "kernel": _KERNEL, "comm_op": _COMM_OP})

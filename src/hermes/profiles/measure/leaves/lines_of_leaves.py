@@ -15,78 +15,74 @@ from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How
 from hermes.profiles.measure.leaves.call_trees import IN_UPDATE, NUMBER, CallTrees
 from hermes.profiles.measure.leaves.encode_texts import coded
-from hermes.profiles.measure.leaves.labelled_stretches import Overlay
+from hermes.profiles.measure.leaves.labelled_stretches import cut_at
 from hermes.profiles.measure.leaves.leaf_stretches import AT, LeafStretches
-from hermes.profiles.measure.leaves.nesting import NONE, Bools, Ints
+from hermes.profiles.measure.leaves.leaf_windows import Windows
+from hermes.profiles.measure.leaves.nesting import NONE, Ints
 from hermes.profiles.measure.leaves.sampled_lines import SampledLines
+from hermes.profiles.measure.leaves.spells import Waits
 from hermes.profiles.measure.leaves.tasks import PARTS, Tasks
 
 LEAF = ["leaf", "how", "what", "place", "awaited"]
 SCHEMA = {
-    "step": pl.Int64, "leaf": pl.Int64, "how": pl.Int64, "what": pl.String, "place": pl.String,
-    "awaited": pl.Int64, "ns": pl.Int64, "held": pl.Int64,
+    "spell": pl.Int64, "leaf": pl.Int64, "how": pl.Int64, "what": pl.String, "place": pl.String,
+    "awaited": pl.Int64, "ns": pl.Int64,
 }  # fmt: skip
 
 
 def sum_by_place(rows: pl.DataFrame) -> pl.DataFrame:
-    """Sum the rows by step, leaf, operator, place and awaited rank."""
-    return rows.group_by(["step", *LEAF], maintain_order=True).agg(pl.col("ns", "held").sum())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waits:
-    """The wait of each row of `comm_op`: its end (its start if it did not wait), the awaited rank, if known."""
-
-    until: Ints
-    last: Ints
-    split: Bools
-
-    @classmethod
-    def of(cls, comm_op: pl.DataFrame, waits: pl.DataFrame) -> Waits:
-        """The waits in the order of the table `comm_op`."""
-        rows = comm_op.select("comm_id", "start_ns").join(waits, on="comm_id", how="left", maintain_order="left")
-        until = rows.select(pl.col("start_ns") + pl.col("wait_ns").fill_null(0))["start_ns"]
-        return cls(
-            until=until.to_numpy(), last=rows["last"].cast(pl.Int64).fill_null(NONE).to_numpy(),
-            split=rows["split"].fill_null(value=False).to_numpy(),
-        )  # fmt: skip
+    """Sum the rows by spell, leaf, operator, place and awaited rank."""
+    return rows.group_by(["spell", *LEAF], maintain_order=True).agg(pl.col("ns").sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spans:
-    """Stretches of tasks: the index of each task, its begin and length in ns, and the index of its step."""
+    """Stretches of tasks: the index of each task, its begin and its length in ns."""
 
     task: Ints
     start: Ints
     ns: Ints
-    step: Ints
 
 
 class LeafSites:
-    """Finds, for parts of a rank's time, the operator's name, the line, and how long other ranks waited meanwhile."""
+    """Finds, for parts of a rank's time, the operator's name and the line, and sums the parts by spell.
+
+    `spells` cut the steps at moments that other ranks know: see `spells.py`.
+    """
 
     def __init__(
-        self, calls: CallTrees, held: Overlay, kernel: pl.DataFrame, comm_op: pl.DataFrame, samples: pl.DataFrame
+        self, calls: CallTrees, spells: Windows, kernel: pl.DataFrame, comm_op: pl.DataFrame, samples: pl.DataFrame
     ) -> None:
         self._samples = SampledLines(samples, calls.lines, calls.opened)
-        self.calls, self._held, self._kernels = calls, held, kernel.height
+        self.calls, self._spells, self._kernels = calls, spells, kernel.height
         self._about = _about(kernel, comm_op)
         self._codes = [coded(self._about[name])[1] for name in ("name", "type", "unit")]
 
-    def frame(self, parts: LeafStretches, step: Ints) -> pl.DataFrame:
-        """The time of each leaf by step, operator and line of code, as a frame."""
+    def _cut(self, start: Ints, ns: Ints) -> tuple[Ints | slice, Ints, Ints]:
+        """Stretches cut at the spells: for each piece the index of its stretch, its length and its spell."""
+        spell = self._spells.of(start)
+        if (self._spells.of(start + np.maximum(ns, 1) - 1) == spell).all():
+            return slice(None), ns, spell
+        pieces = cut_at(start, start + ns, self._spells.start[1:])
+        return pieces.of, pieces.lengths, self._spells.of(pieces.start)
+
+    def frame(self, parts: LeafStretches) -> pl.DataFrame:
+        """The time of each leaf by spell, operator and line of code, as a frame."""
         keep = np.flatnonzero(parts.ns > 0)
         start, ns = parts.start[keep], parts.ns[keep]
         leaf, place = parts.leaf[keep], self._place_of(parts.site[keep])
+        of, length, spell = self._cut(start, ns)
         rows = {
-            "step": step[keep], "leaf": leaf, "how": parts.how[keep], "what": self._name_of(parts.what[keep]),
-            "place": place, "ns": ns, "held": self._held.on(start, ns),
+            "spell": spell, "leaf": leaf[of], "how": parts.how[keep][of], "what": self._name_of(parts.what[keep])[of],
+            "place": place[of], "ns": length,
         }  # fmt: skip
         # Look up names for the sums, which are few.
-        sums = pl.DataFrame(rows).group_by("step", "leaf", "how", "what", "place", maintain_order=True)
-        told = sums.agg(pl.col("ns", "held").sum())
+        sums = pl.DataFrame(rows).group_by("spell", "leaf", "how", "what", "place", maintain_order=True)
+        told = sums.agg(pl.col("ns").sum())
         seen = self._samples.within(start, ns, leaf)
-        lines = [seen.line_of(*pair) for pair in told.select("leaf", "place").iter_rows()]
+        sites = told.select("leaf", "place")
+        known = {pair: seen.line_of(*pair) for pair in sites.unique().iter_rows()}
+        lines = [known[pair] for pair in sites.iter_rows()]
         told = told.with_columns(
             *(self._said(told[name].to_numpy()).alias(name) for name in ("what", "place")), awaited=pl.lit(NONE)
         )
@@ -94,11 +90,11 @@ class LeafSites:
         return sum_by_place(told.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()))
 
     def waits(self, tasks: Tasks, own: Spans, comm_op: pl.DataFrame, waits: Waits) -> pl.DataFrame:
-        """The time by step and place of stretches in which tasks wait for another rank."""
+        """The time by spell and place of stretches in which tasks wait for another rank."""
         comm = tasks.comm[own.task]
         return self._of_operations(
             comm_op, comm, leaf=np.full(len(comm), NUMBER[Leaf.WAIT]), awaited=waits.last[comm],
-            place=self.place(self._issue(tasks, own.task)), step=own.step, start=own.start, ns=own.ns,
+            place=self.place(self._issue(tasks, own.task)), start=own.start, ns=own.ns,
         )  # fmt: skip
 
     def operations(self, parts: LeafStretches, comm_op: pl.DataFrame, waits: Waits) -> pl.DataFrame:
@@ -112,21 +108,20 @@ class LeafSites:
             (moved, parts.start + waited, parts.ns - waited, np.full(len(parts), NONE)),
         )
         return pl.concat(
-            self._of_operations(
-                comm_op, comm, leaf=leaf, awaited=awaited, place=place, step=parts.of, start=start, ns=ns
-            ).filter(pl.col("ns") > 0)
+            self._of_operations(comm_op, comm, leaf=leaf, awaited=awaited, place=place, start=start, ns=ns).filter(
+                pl.col("ns") > 0
+            )
             for leaf, start, ns, awaited in both
         )
 
     def _of_operations(
-        self, comm_op: pl.DataFrame, comm: Ints, *, leaf: Ints, awaited: Ints, place: pl.Series, step: Ints,
-        start: Ints, ns: Ints,
+        self, comm_op: pl.DataFrame, comm: Ints, *, leaf: Ints, awaited: Ints, place: pl.Series, start: Ints, ns: Ints,
     ) -> pl.DataFrame:  # fmt: skip
         """The sums of stretches of operations; `comm` are the operations' indices in their table."""
+        of, length, spell = self._cut(start, ns)
         rows: dict[str, Any] = {
-            "step": step, "leaf": leaf, "how": np.full(len(comm), AT[How.CALL]),
-            "what": comm_op["op"].fill_null("")[comm], "place": place, "awaited": awaited, "ns": ns,
-            "held": self._held.on(start, ns),
+            "spell": spell, "leaf": leaf[of], "how": np.full(len(spell), AT[How.CALL]),
+            "what": comm_op["op"].fill_null("")[comm[of]], "place": place[of], "awaited": awaited[of], "ns": length,
         }  # fmt: skip
         return sum_by_place(pl.DataFrame(rows, schema=SCHEMA))
 
@@ -136,12 +131,12 @@ class LeafSites:
         return np.where(moment != NONE, self.calls.innermost(moment), NONE)
 
     def tasks(self, tasks: Tasks, own: Spans, waits: Waits) -> pl.DataFrame:
-        """The time by leaf, step and place of all other stretches of tasks."""
-        held = self._held.on(own.start, own.ns)
+        """The time by leaf, spell and place of all other stretches of tasks."""
+        of, length, spell = self._cut(own.start, own.ns)
         sums = (
-            pl.DataFrame({"task": own.task, "step": own.step, "ns": own.ns, "held": held})
-            .group_by("task", "step", maintain_order=True)
-            .agg(pl.col("ns", "held").sum())
+            pl.DataFrame({"task": own.task[of], "spell": spell, "ns": length})
+            .group_by("task", "spell", maintain_order=True)
+            .agg(pl.col("ns").sum())
         )
         at = sums["task"].to_numpy()
         issue = self._issue(tasks, at)
@@ -159,9 +154,9 @@ class LeafSites:
             leaf = np.where((issue != NONE) & self.calls.updating[np.maximum(issue, 0)], IN_UPDATE[leaf], leaf)
         untold = (tasks.comm[at] != NONE) & ~(waits.split[tasks.comm[at]] if len(waits.split) else False)
         rows = {
-            "step": sums["step"], "leaf": np.where(untold, NUMBER[Leaf.COMMUNICATION], leaf),
+            "spell": sums["spell"], "leaf": np.where(untold, NUMBER[Leaf.COMMUNICATION], leaf),
             "how": np.full(len(at), AT[How.CALL]), "what": what, "place": self.place(issue),
-            "awaited": np.full(len(at), NONE), "ns": sums["ns"], "held": sums["held"],
+            "awaited": np.full(len(at), NONE), "ns": sums["ns"],
         }  # fmt: skip
         return sum_by_place(pl.DataFrame(rows, schema=SCHEMA))
 
