@@ -12,6 +12,7 @@ import pytest
 
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime
+from hermes.model.tables.unmarked_steps import WHOLE
 from hermes.profiles.load import load
 from hermes.profiles.measure.leaves import nesting
 from hermes.profiles.measure.leaves.call_trees import LEAVES
@@ -346,6 +347,22 @@ def test_a_capture_of_the_device_alone_has_idle_time_that_is_not_recorded() -> N
         rank0.compute  AAA.......BBBB
     """, cell_ns=100_000)  # fmt: skip
     assert found == {"other_compute": 7, "not_recorded": 7}
+    # A short gap is dispatch only where the host was recorded.
+    gap = """
+        rank0.compute  AAA...BBBB
+    """
+    assert cells(gap) == {"other_compute": 7, "not_recorded": 3}
+    assert cells(gap + "    rank0.host     AB........") == {"other_compute": 7, "dispatch": 3}
+
+
+def test_a_capture_without_marks_is_one_step_without_a_number() -> None:
+    tables = draw("""
+        rank0.step     [########]
+        rank0.host     AAAABBBB..
+    """, scale_ns=10_000)  # fmt: skip
+    whole = tables["step"].with_columns(pl.lit(WHOLE).alias("name"))
+    assert tree(**{name: tables[name] for name in TABLES} | {"step": whole}).windows.step.tolist() == [-1]
+    assert tree(**{name: tables[name] for name in TABLES}).windows.step.tolist() == [0]
 
 
 def renamed(text: str, *, cell_ns: int, range_: str = "", long_call: str = "launch") -> Mapping[str, float]:

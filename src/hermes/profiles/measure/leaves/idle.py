@@ -216,15 +216,20 @@ class Host:
         return passing
 
     def _holes(self, start: Ints, end: Ints, of: Ints, site: Ints) -> LeafStretches:
-        """Stretches in which no thread records anything: short ones lie between two calls."""
+        """Stretches in which no thread records anything: short ones lie between two calls, if there are calls."""
         ns = end - start
         following = self._next_of_main(end)
-        short = ns < LONG_NS
+        short = (ns < LONG_NS) & self._recorded
         leaf = np.where(short, NUMBER[Leaf.DISPATCH], NUMBER[Leaf.NOT_RECORDED])
         how = np.where(short, AT[How.BETWEEN_CALLS], AT[How.BEFORE])
         return LeafStretches(
             start=start, ns=ns, of=of, leaf=leaf, how=how, what=np.where(short, NONE, following), site=site
         )
+
+    @cached_property
+    def _recorded(self) -> bool:
+        """Whether anything but marks of steps and ranges was recorded of the host."""
+        return bool((~self.calls.of_kind(*RANGES)).any())
 
     def _next_of_main(self, moments: Ints) -> Ints:
         """The next call of the stepping thread that is more than a range; -1 if there is none."""

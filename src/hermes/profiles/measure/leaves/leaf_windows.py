@@ -47,15 +47,16 @@ def windows_of(step: pl.DataFrame, tasks: Tasks, calls: CallTrees) -> Windows:
     marks = step.sort("start_ns").select("step", "start_ns", "dur_ns", "name")
     marked = marks.height and not (marks.height == 1 and marks["name"][0] == WHOLE)
     if not len(tasks):
-        return _of_host(marks) if marks.height else _whole(tasks, calls)
+        return _of_host(marks, marked=bool(marked)) if marks.height else _whole(tasks, calls)
     return _of_device(marks, tasks) if marked else _whole(tasks, calls)
 
 
-def _of_host(marks: pl.DataFrame) -> Windows:
+def _of_host(marks: pl.DataFrame, *, marked: bool) -> Windows:
     start = marks["start_ns"].to_numpy()
     end = np.append(start[1:], start[-1:] + marks["dur_ns"].to_numpy()[-1:])
     whole = end > start
-    return Windows(step=marks["step"].to_numpy()[whole], start=start[whole], end=end[whole])
+    step = marks["step"].to_numpy() if marked else np.full(len(start), NONE, dtype=np.int64)
+    return Windows(step=step[whole], start=start[whole], end=end[whole])
 
 
 def _whole(tasks: Tasks, calls: CallTrees) -> Windows:
