@@ -60,3 +60,17 @@ def test_another_test_may(tmp_path: Path, mark: str) -> None:
 def test_a_core_test_may_read_clocks_and_use_threads_and_pairs_of_sockets(tmp_path: Path) -> None:
     body = "time.time(); threading.Thread(target=time.monotonic).start(); socket.socketpair()"
     assert "1 passed" in run(tmp_path, body)
+
+
+def test_a_thread_that_a_live_test_left_behind_breaks_no_core_test(tmp_path: Path) -> None:
+    mark = """
+go, done = threading.Event(), threading.Event()
+def late():
+    go.wait()
+    socket.socket().bind(("127.0.0.1", 0))
+    done.set()
+@pytest.mark.live
+def test_before():
+    threading.Thread(target=late, daemon=True).start()
+"""
+    assert "2 passed" in run(tmp_path, "go.set(); assert done.wait(60)", mark)

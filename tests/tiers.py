@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing.process
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,6 +31,7 @@ class Tiers:
 
     def __init__(self) -> None:
         self._core: str | None = None
+        self._earlier: frozenset[int | None] = frozenset()
         self._broken: list[str] = []
         sys.addaudithook(self._audit)
         time.sleep = self._refusing(time.sleep, "sleeps")
@@ -47,6 +49,8 @@ class Tiers:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Watch one test, with the fixtures that are made for it."""
         self._core = None if any(map(item.get_closest_marker, ("live", "slow"))) else item.nodeid
+        # A live test may have left a thread that still does what the live test asked of it.
+        self._earlier = frozenset(one.ident for one in threading.enumerate()) - {threading.get_ident()}
         self._broken.clear()
         try:
             return (yield)  # type: ignore[misc]
@@ -64,16 +68,20 @@ class Tiers:
                 pytest.fail("\n".join(broken), pytrace=False)
 
     def _audit(self, event: str, _arguments: tuple[object, ...]) -> None:
-        if self._core is not None and (event in _STARTS or event in _CONNECTS):
+        if (event in _STARTS or event in _CONNECTS) and self._watched():
             self._refuse("starts a process" if event in _STARTS else "uses a socket", event)
 
     def _refusing(self, function: Callable[..., Any], what: str) -> Callable[..., Any]:
         def guarded(*arguments: Any, **named: Any) -> Any:
-            if self._core is not None:
+            if self._watched():
                 self._refuse(what, function.__qualname__)
             return function(*arguments, **named)
 
         return guarded
+
+    def _watched(self) -> bool:
+        """Whether a core test runs, on this thread or on one that it started."""
+        return self._core is not None and threading.get_ident() not in self._earlier
 
     def _refuse(self, what: str, how: str) -> None:
         told = f"a core test {what} ({how}): call the code in process, or mark the test `live`"
