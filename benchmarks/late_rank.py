@@ -37,10 +37,14 @@ def late_job(dice: random.Random, seed: int) -> tuple[Job, int, int]:
     ranks, more = dice.choice((4, 6, 8, 12, 16)), dice.randint(15, 60)
     late = dice.randrange(ranks)
     fault = Fault(kind="slow_rank_compute", ranks=(late,), amount=more)
-    job = Job(
+    return replace(even_job(dice, seed, ranks), faults=(fault,)), late, more
+
+
+def even_job(dice: random.Random, seed: int, ranks: int) -> Job:
+    """A job of which no rank is late."""
+    return Job(
         ranks=ranks, steps=dice.randint(2, 5), layers=dice.choice((4, 8)), seed=seed, noise=dice.choice((0, 1, 2))
     )
-    return replace(job, faults=(fault,)), late, more
 
 
 def excess_and_planted(report: Report, late: int, more: int) -> tuple[float, float]:
@@ -73,10 +77,7 @@ def main() -> None:
         )
     for seed in range(given.first, given.first + given.even):
         dice = random.Random(seed)
-        job = Job(
-            ranks=8, steps=dice.randint(2, 5), layers=dice.choice((4, 8)), seed=seed, noise=dice.choice((0, 1, 2))
-        )
-        report = report_of(job, dice.choice(FORMS))
+        report = report_of(even_job(dice, seed, 8), dice.choice(FORMS))
         ranks = {row.rank for row in report.rows(JobLeaf) if row.leaf is not Leaf.WAIT} - {None}
         ranks |= {report.verdict.awaited} - {None}
         silent += not ranks

@@ -31,7 +31,7 @@ class Tiers:
 
     def __init__(self) -> None:
         self._core: str | None = None
-        self._earlier: frozenset[int | None] = frozenset()
+        self._earlier: frozenset[threading.Thread] = frozenset()
         self._broken: list[str] = []
         sys.addaudithook(self._audit)
         time.sleep = self._refusing(time.sleep, "sleeps")
@@ -50,7 +50,7 @@ class Tiers:
         """Watch one test, with the fixtures that are made for it."""
         self._core = None if any(map(item.get_closest_marker, ("live", "slow"))) else item.nodeid
         # A live test may have left a thread that still does what the live test asked of it.
-        self._earlier = frozenset(one.ident for one in threading.enumerate()) - {threading.get_ident()}
+        self._earlier = frozenset(threading.enumerate()) - {threading.current_thread()}
         self._broken.clear()
         try:
             return (yield)  # type: ignore[misc]
@@ -81,7 +81,7 @@ class Tiers:
 
     def _watched(self) -> bool:
         """Whether a core test runs, on this thread or on one that it started."""
-        return self._core is not None and threading.get_ident() not in self._earlier
+        return self._core is not None and threading.current_thread() not in self._earlier
 
     def _refuse(self, what: str, how: str) -> None:
         told = f"a core test {what} ({how}): call the code in process, or mark the test `live`"

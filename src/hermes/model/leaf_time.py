@@ -93,7 +93,7 @@ class JobLeaf:
 @measure("path_of_waits", title="The path of waits", zh="等待路径", shown=lambda _: False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRank:
-    """How long the path of waits lies on one rank. The path goes back in time, at each wait to the awaited rank."""
+    """How long the path of waits lies on one rank. At each wait that binds, the path leads to the awaited rank."""
 
     rank: int = field("Global rank.", "rank", "卡")
     steps: int = field("The steps that the path spans; 0 for a capture without marks.", "steps", "步数")

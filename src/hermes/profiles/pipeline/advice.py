@@ -83,15 +83,18 @@ def without_profiler_on_host(measures: JobMeasures) -> Unprofiled | None:
     return None if steps.devices else unprofiled(measures.rows(Before), steps.every)
 
 
-def ranked(findings: Sequence[Loss], replay: StepReplay, seen: Evidence, kinds: LeafKinds) -> Ranking:
-    """The findings ranked, with advice that fits and replayed gains: causes before their effects, without noise."""
+def ranked(
+    findings: Sequence[Loss], replay: StepReplay, seen: Evidence, kinds: LeafKinds, step: Unprofiled | None
+) -> Ranking:
+    """The findings ranked, with advice that fits and replayed gains: causes before their effects, without noise.
+
+    `step` is that of `without_profiler_on_host`. Replays are of the step as captured, and of a device.
+    """
     kind, job = seen.job, seen.measures.job
     splits, before, paths = job.steps.every, seen.measures.rows(Before), seen.measures.rows(StepPath)
     findings = [replace(one, actions=fitted_actions(one.actions, kind)) for one in findings]
     marked = job.steps.marked
     floor = noise_floor_of_step(noise_floor(splits, paths), kinds.step_ns, marked=marked > 0)
-    # Replays are of the step as captured, and of a device.
-    step = without_profiler_on_host(seen.measures)
     known = step or unprofiled(before, splits)
     if known is not None and known.captured_spread_ns is not None:
         captured = sum(split.rank == known.rank for split in splits)

@@ -163,8 +163,9 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     vendors = common_traits(row.vendor for row in job.inputs)
     times = found.rows(LeafTime)
     tree = job_tree(path, AttainableGain(found.rows(OperatorCost), vendors.aim.value, found.rows(ChipUsed)))
-    kinds = LeafKinds.of(tree, path.steps).without_profiler(advice.without_profiler_on_host(measures))
-    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds)
+    step = advice.without_profiler_on_host(measures)
+    kinds = LeafKinds.of(tree, path.steps).without_profiler(step)
+    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds, step)
     report = Report(
         version=__version__,
         title=_title(loaded),

@@ -47,8 +47,9 @@ def job_path(job: JobOutline, exchanged: Sequence[RankExchange]) -> WaitPath:
 
 def path_rows(path: WaitPath) -> Iterator[PathRank]:
     """For each rank, how long the path of waits lies on it, the longest first."""
-    whole = sum(path.by_rank.values())
-    for rank, ns in sorted(path.by_rank.items(), key=lambda one: (-one[1], one[0])):
+    by_rank = path.by_rank
+    whole = sum(by_rank.values())
+    for rank, ns in sorted(by_rank.items(), key=lambda one: (-one[1], one[0])):
         yield PathRank(rank=rank, steps=path.steps, total_ns=ns, share=ns / whole)
 
 

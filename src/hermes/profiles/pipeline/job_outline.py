@@ -21,15 +21,13 @@ from hermes.profiles.measure.communication.last_arrivals import (
     operations_of_all_ranks,
 )
 from hermes.profiles.measure.communication.match_ungrouped import match_ungrouped
-from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo, Operations, operations
+from hermes.profiles.measure.communication.wait_and_transfer import ID, GroupInfo, Operations, operations
 from hermes.profiles.measure.leaves.spells import is_sound
 from hermes.profiles.measure.stack_rank_tables import stacked
 from hermes.profiles.measure.structure import pipeline
 from hermes.profiles.pipeline.rank_exchange import GIVEN, RankExchange
 from hermes.profiles.pipeline.rank_outline import MOST_OPERATIONS, RankOutline
 from hermes.profiles.tree.path_of_waits import BINDING, LEADS, FollowedRank
-
-_ID = ["manner", "group", "key"]
 
 
 class JobOutline:
@@ -111,23 +109,23 @@ class JobOutline:
 
     def binding(self, bound: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
         """The binding waits of all ranks, as `path_of_waits` takes them; `bound` has their `comm_id` by rank."""
-        rows = self.made.rows.select("rank", "comm_id", *_ID, "start_ns", "arrival_ns", "last", "split")
-        own = rows.filter(pl.col("rank") == pl.col("last")).select(*_ID, "last", last_start_ns="start_ns")
+        rows = self.made.rows.select("rank", "comm_id", *ID, "start_ns", "arrival_ns", "last", "split")
+        own = rows.filter(pl.col("rank") == pl.col("last")).select(*ID, "last", last_start_ns="start_ns")
         those = stacked(sorted(bound.items())).select(pl.col("rank", "comm_id").cast(pl.Int64))
         waits = rows.filter(pl.col("split") & (pl.col("rank") != pl.col("last"))).join(
             those, on=["rank", "comm_id"], how="semi"
         )
-        return waits.join(own, on=[*_ID, "last"], how="inner").select(BINDING.keys())
+        return waits.join(own, on=[*ID, "last"], how="inner").select(BINDING.keys())
 
     def leads(self) -> pl.DataFrame:
         """How much later than the second the last rank arrives at each meeting, as `path_of_waits` takes it."""
-        rows = self.made.rows.filter(pl.col("split")).select("rank", *_ID, "start_ns", "wait_ns", "last")
+        rows = self.made.rows.filter(pl.col("split")).select("rank", *ID, "start_ns", "wait_ns", "last")
         others = rows.filter(pl.col("rank") != pl.col("last")).sort("wait_ns", "rank")
-        second = others.group_by(_ID, maintain_order=True).agg(
+        second = others.group_by(ID, maintain_order=True).agg(
             pl.col("rank").first().alias("second"), pl.col("wait_ns").first().alias("lead_ns")
         )  # fmt: skip
-        own = rows.filter(pl.col("rank") == pl.col("last")).select("rank", *_ID, "start_ns")
-        return own.join(second, on=_ID, how="inner").select(LEADS.keys())
+        own = rows.filter(pl.col("rank") == pl.col("last")).select("rank", *ID, "start_ns")
+        return own.join(second, on=ID, how="inner").select(LEADS.keys())
 
     def followed(self, exchanged: Iterable[RankExchange]) -> Iterator[FollowedRank]:
         """The ranks that a path of waits may follow: those whose time was cut into spells."""

@@ -38,8 +38,7 @@ _MOST_CONTRASTS = 500
 class RankExchange:
     """What one rank tells about its collectives: `hidden` by `comm_id`, sums of transfers, contention, stage waits.
 
-    The leaves of the rank are part of it, since the ranks that it waited for are known by then, and so are the sums of
-    its leaves by spell.
+    `leaves` and `spells` are part of the exchange, since the leaves name the ranks for which the rank waited.
     """
 
     rank: int

@@ -22,10 +22,7 @@ WORTH = Limit(
 MOSTLY = 0.5
 """The least share of a kind's time that an operator or place must have for the kind to be named after it."""
 LATE = 0.4
-"""The least share of a kind's possible gain that a rank must have for the kind to be laid on the rank.
-
-The rank's own time in the leaf is not counted: with two ranks it is half of the leaf.
-"""
+"""The least share of a kind's possible gain that one rank must have for the kind to be named after the rank."""
 WORK = frozenset(leaf for leaf in Leaf if leaf.part == "compute") - {Leaf.AI_CPU} | {Leaf.TRANSFER}
 """Leaves of device work: only a roof, or what a rule counts, says how much of the work is needless."""
 PART = 0.1
@@ -61,7 +58,7 @@ class LeafKind:
 
     @property
     def rank(self) -> int | None:
-        """The rank for which others wait while it is in this leaf, if the wait is much of the possible gain."""
+        """The rank that spends more in this leaf than the others, if its excess is much of the possible gain."""
         sums = Counter[int]()
         for row in self.rows:
             if row.rank is not None:
@@ -129,7 +126,7 @@ class LeafKinds:
         """The share of the steps that a finding stands for: the possible gain of its leaf, if it explains the leaf.
 
         A finding about device work or a risk stands for the expected gain of its own fix, and so does a finding that
-        others explain. Device work for which other ranks wait counts like a leaf of the host.
+        others explain. Device work in which a rank spends more than the others counts like a leaf of the host.
         """
         own, cost = expected_ns(finding) / max(step_ns, 1), finding.cost_ns / max(step_ns, 1)
         if isinstance(finding.about, Risk) or finding.explained_by or not self.every:
@@ -144,8 +141,8 @@ class LeafKinds:
     def without_profiler(self, step: Unprofiled | None) -> LeafKinds:
         """The kinds, with less to gain from dispatch: much of it may be the profiler's time for each call.
 
-        The possible gain is the middle between what is left if all that the profiler added is dispatch, and dispatch
-        that the profiler lengthened like the rest. Without a known `step` the kinds stay as they are.
+        The possible gain is the middle of two cases. In one, all that the profiler added is dispatch. In the other, the
+        profiler lengthened dispatch like the rest. Without a known `step` the kinds stay as they are.
         """
         if step is None or step.captured_ns <= step.step_ns:
             return self
@@ -172,7 +169,7 @@ def _needless(kind: LeafKind, gain: float, most: float) -> LeafKind:
 
 
 def _less(kind: LeafKind, added: float) -> LeafKind:
-    """The kind, of which the profiler may have added up to the share `added` of the captured step."""
+    """The kind with less to gain: the profiler may have added up to the share `added` of the captured step to it."""
     least = max(0.0, kind.curable - added) / (1 - added)
     return replace(kind, curable=min(kind.curable, (least + kind.curable) / 2))
 

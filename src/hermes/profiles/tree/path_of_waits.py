@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import median_low
 
 import numpy as np
 import polars as pl
@@ -74,10 +75,14 @@ class FollowedRank:
         return tuple(dict.fromkeys(row.leaf for row in self.rows))
 
     @cached_property
+    def leaf_of(self) -> NDArray[np.int64]:
+        """For each row the index of its leaf in `leaves`."""
+        return np.array([self.leaves.index(row.leaf) for row in self.rows], dtype=np.int64)
+
+    @cached_property
     def _by_leaf(self) -> Floats:
-        which = np.array([self.leaves.index(row.leaf) for row in self.rows], dtype=np.int64)
         found = np.zeros((len(self.leaves), len(self._edges)))
-        np.add.at(found, which, self._sums)
+        np.add.at(found, self.leaf_of, self._sums)
         return found
 
     def spent(self, stretches: Sequence[Stretch]) -> Floats:
@@ -149,7 +154,7 @@ class WaitPath:
 
     @property
     def change(self) -> Change | None:
-        """The moment from which another rank makes the path; None if the path lies on one rank, or changes often."""
+        """The moment from which the path lies on another rank. None if it lies on one rank, or changes often."""
         ranks = [rank for rank, _ in Counter(self.by_rank).most_common(2)]
         if len(ranks) < 2:
             return None
@@ -246,7 +251,7 @@ def _walked(ranks: Mapping[int, FollowedRank], binding: pl.DataFrame, steps: _St
     last = {one: end if waits else end - begin for one, (begin, end) in windows.items()}
     rank = max(last, key=lambda one: (last[one], -one))
     moment = windows[rank][1]
-    # The steps may end with a wait; on the way back each arrival is before the one before it.
+    # The steps may end with a wait. On the way back, each arrival is earlier than the last one.
     arrival = waits.before(rank, moment + 1)
     while moment > windows[rank][0]:
         begin = windows[rank][0] if arrival is None else max(arrival[0], windows[rank][0])
@@ -276,7 +281,7 @@ class _Waits:
         return len(self._rank) > 0
 
     def before(self, rank: int, moment: int) -> tuple[int, int] | None:
-        """The last arrival that a rank waited for before a moment, and the rank that arrived."""
+        """The latest arrival before a moment for which a rank waited: its moment, and the rank that arrived."""
         low, high = np.searchsorted(self._rank, [rank, rank + 1])
         at = int(low + np.searchsorted(self._arrival[low:high], moment)) - 1
         return (int(self._arrival[at]), int(self._last[at])) if at >= low else None
@@ -307,8 +312,7 @@ def _more(
     if not others or spent.sum() < WORTH.value * whole_ns:
         return found
     told = [one.spent_by_leaf(own) for one in others]
-    leaf_of = np.array([mine.leaves.index(row.leaf) for row in mine.rows])
-    sums = np.bincount(leaf_of, weights=spent, minlength=len(mine.leaves))
+    sums = np.bincount(mine.leaf_of, weights=spent, minlength=len(mine.leaves))
     beyond = {
         leaf: more
         for leaf, ns in zip(mine.leaves, sums.tolist(), strict=True)
@@ -318,7 +322,7 @@ def _more(
         return found
     usual = _usual_rows(mine.rows, own, others)
     for leaf, more in beyond.items():
-        at = np.flatnonzero(leaf_of == mine.leaves.index(leaf))
+        at = np.flatnonzero(mine.leaf_of == mine.leaves.index(leaf))
         parts = np.maximum(spent[at] - usual[at], 0)
         parts = parts if parts.sum() else spent[at]
         share = np.minimum(np.floor(parts * (more / parts.sum())), spent[at].round())
@@ -328,7 +332,7 @@ def _more(
 
 def _beyond(ns: float, others: Sequence[float]) -> float:
     """How much more than the lower median of others, if that is more than their spread; else 0."""
-    usual = sorted(others)[(len(others) - 1) // 2]
+    usual = median_low(others)
     spread = float(np.median([abs(one - usual) for one in others])) if len(others) > 1 else 0.0
     return ns - usual if ns - usual > SPREAD.value * spread else 0.0
 
@@ -337,7 +341,7 @@ def _usual_rows(rows: Iterable[LeafTime], own: Sequence[Stretch], others: Sequen
     """The lower median over other ranks of the time of each row, in the same stretches."""
     keys = [_named(row) for row in rows]
     told = [dict(zip(map(_named, one.rows), one.spent(own).tolist(), strict=True)) for one in others]
-    return np.array([sorted(one.get(key, 0.0) for one in told)[(len(told) - 1) // 2] for key in keys])
+    return np.array([median_low(one.get(key, 0.0) for one in told) for key in keys])
 
 
 def _named(row: LeafTime) -> tuple[Leaf, How, str, str, int | None]:

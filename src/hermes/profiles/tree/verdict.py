@@ -17,7 +17,7 @@ from hermes.model.service_measures import Requests
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.tree import messages as say_that
 from hermes.profiles.tree.leaf_kinds import MOSTLY, WORTH, LeafKind, LeafKinds
-from hermes.profiles.tree.path_of_waits import WaitPath
+from hermes.profiles.tree.path_of_waits import Change, WaitPath
 
 UNLIKE = Limit(
     value=3.0, unit="times as long as the steps before the capture, or as short", source="docs/evidence/noise.md"
@@ -195,43 +195,44 @@ def _loss(given: VerdictGrounds, kind: LeafKind) -> Message:
     ns = round(kind.share * given.kinds.step_ns)
     named = "" if kind.leaf is Leaf.NOT_RECORDED else kind.largest("what", _NAMED)
     place = kind.largest("place", MOSTLY)
-    then = _then(given, kind)
+    change = _change(given, kind)
     return say_that.loss(
         share=kind.share, of=say_that.EACH_STEP if given.steps.marked else say_that.THE_CAPTURE, ns=ns,
         leaf=_leaf(given, kind),
         what=named or None, place=place if place and place != named else None,
-        rank=_named(given, kind), then=then,
+        rank=change.first if change else _rank(given, kind), then=None if change is None else _then(change),
         curable=say_that.curable(share=kind.most) if kind.most < (1 - _UNEVEN) * kind.share else None,
         alone=_alone(given, kind),
     )  # fmt: skip
 
 
-def _named(given: VerdictGrounds, kind: LeafKind) -> int | None:
-    """The rank that the message names: of a change the first."""
-    if kind.leaf is Leaf.WAIT or len(given.ranks) < 2:
-        return None
-    change = given.path.change
-    return change.first if change is not None and _then(given, kind) is not None else kind.rank
+def _rank(given: VerdictGrounds, kind: LeafKind) -> int | None:
+    """The rank on which a kind lies. None for a wait, whose name has the rank, and in a job of one rank."""
+    return kind.rank if kind.leaf is not Leaf.WAIT and len(given.ranks) > 1 else None
 
 
 def _alone(given: VerdictGrounds, kind: LeafKind) -> Message | None:
     """The message part on what curing the named rank alone gives, if another rank is late in the same steps."""
-    if kind.rank is None or kind.leaf is Leaf.WAIT or kind.rank not in given.path.leads:
+    rank = _rank(given, kind)
+    lead = given.path.leads.get(rank) if rank is not None else None
+    if rank is None or lead is None:
         return None
-    lead = given.path.leads[kind.rank]
-    excess = sum(row.total_ns for row in kind.rows if row.rank == kind.rank)
+    excess = sum(row.total_ns for row in kind.rows if row.rank == rank)
     if lead.ns >= (1 - _UNEVEN) * excess:
         return None
-    return say_that.alone(rank=kind.rank, ns=lead.ns // max(given.kinds.steps, 1), second=lead.second)
+    return say_that.alone(rank=rank, ns=lead.ns // max(given.kinds.steps, 1), second=lead.second)
 
 
-def _then(given: VerdictGrounds, kind: LeafKind) -> Message | None:
-    """The message part that names the rank to which the path of waits moves, if the kind lies on both ranks."""
+def _change(given: VerdictGrounds, kind: LeafKind) -> Change | None:
+    """The change of the path of waits from one rank to another, if the kind lies on both ranks."""
     change = given.path.change
-    if change is None or kind.leaf is Leaf.WAIT or kind.rank not in (change.first, change.then):
+    if change is None or _rank(given, kind) not in (change.first, change.then):
         return None
-    if not {change.first, change.then} <= {row.rank for row in kind.rows}:
-        return None
+    return change if {change.first, change.then} <= {row.rank for row in kind.rows} else None
+
+
+def _then(change: Change) -> Message:
+    """The message part that names the rank to which the path of waits moves."""
     if change.step is not None:
         return say_that.from_step(step=change.step, rank=change.then)
     return say_that.after(ns=change.after_ns, rank=change.then)

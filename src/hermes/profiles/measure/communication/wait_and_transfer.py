@@ -45,7 +45,8 @@ class Operations:
 
 
 _ROWS = ("comm_id", "op", "group", "name", "library", "step", "peer", "bytes", "start_ns", "dur_ns")
-_ID = ["manner", "group", "key"]
+ID = ["manner", "group", "key"]
+"""The columns that name one operation on all of its ranks."""
 
 
 def group_info(group: pl.DataFrame) -> dict[str, GroupInfo]:
@@ -74,10 +75,10 @@ def operations(
     """
     base = _base(every, groups)
     rows = rows_with_partners(every, clocks)
-    late = late.join(rows.select("rank", "comm_id", *_ID, "offset_ns"), on=["rank", "comm_id"], how="inner")
+    late = late.join(rows.select("rank", "comm_id", *ID, "offset_ns"), on=["rank", "comm_id"], how="inner")
     instances = _instances(rows, every, late, groups)
     split = (
-        rows.join(instances.drop("step", "error_ns"), on=_ID, how="left")
+        rows.join(instances.drop("step", "error_ns"), on=ID, how="left")
         .join(late.select("rank", "comm_id", "peer_at_ns"), on=["rank", "comm_id"], how="left")
         .with_columns((pl.col("end_ns") + pl.col("offset_ns") - pl.col("aligned_ns")).alias("dur_ns"))
     )
@@ -130,7 +131,7 @@ def _instances(
 ) -> pl.DataFrame:
     marked = rows.join(every.select("rank", "comm_id", "step", "named"), on=["rank", "comm_id"], how="left")
     marked = marked.with_columns((pl.col("end_ns") + pl.col("offset_ns")).alias("out_ns")).sort("aligned_ns", "rank")
-    made = marked.group_by(_ID, maintain_order=True).agg(
+    made = marked.group_by(ID, maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("seen"),
         pl.col("step").min(),
         pl.col("rank").last().alias("last"),
@@ -149,12 +150,12 @@ def _instances(
         .otherwise(pl.col("group").replace_strict(sizes, default=None, return_dtype=pl.Int64))
     )
     # The last uncollected rank counts only if it comes after the last collected rank.
-    beyond = late.group_by(_ID).agg(
+    beyond = late.group_by(ID).agg(
         (pl.col("peer_at_ns") + pl.col("offset_ns")).max().alias("late_ns"),
         pl.col("late").sort_by(pl.col("peer_at_ns") + pl.col("offset_ns")).last(),
     )
     later = pl.col("late_ns") > pl.col("last_ns")
-    made = made.join(beyond, on=_ID, how="left", maintain_order="left").with_columns(
+    made = made.join(beyond, on=ID, how="left", maintain_order="left").with_columns(
         ((pl.col("seen") >= size) | (pl.col("named") & (pl.col("manner") != "rooted")))
         .fill_null(value=False)
         .alias("complete"),

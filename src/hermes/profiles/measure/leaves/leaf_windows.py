@@ -45,9 +45,9 @@ _NO_STEPS = Windows(
 def windows_of(step: pl.DataFrame, tasks: Tasks, calls: CallTrees) -> Windows:
     """The steps of a rank; the whole capture as one step if none is marked, and none if nothing was recorded."""
     marks = step.sort("start_ns").select("step", "start_ns", "dur_ns", "name")
-    marked = marks.height and not (marks.height == 1 and marks["name"][0] == WHOLE)
+    marked = marks.height > 1 or (marks.height == 1 and marks["name"][0] != WHOLE)
     if not len(tasks):
-        return _of_host(marks, marked=bool(marked)) if marks.height else _whole(tasks, calls)
+        return _of_host(marks, marked=marked) if marks.height else _whole(tasks, calls)
     return _of_device(marks, tasks) if marked else _whole(tasks, calls)
 
 

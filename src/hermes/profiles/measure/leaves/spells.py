@@ -111,9 +111,9 @@ def spells_of(windows: Windows, waits: Waits) -> Windows:
 def binding(comm: Ints, end: Ints, waits: Waits, tasks: Tasks, done: Ints, host: tuple[CallTrees, int]) -> Ints:
     """The operations, of those in `comm`, whose exposed waits end at `end` and bind what the rank does next.
 
-    A wait binds if it is exposed up to the last arrival, and if the device's next task was launched before the
-    operation was `done`, or the host waited for the device meanwhile. Otherwise the rank's own host was late. `host`
-    are the calls and the stepping thread.
+    A wait binds if it is exposed up to the last arrival, and if the rank's own host was not late. The host was late if
+    it launched the device's next task only after the operation was `done`, and did not wait for the device meanwhile.
+    `host` are the calls and the stepping thread.
     """
     found: Ints = np.unique(comm[(end == waits.until[comm]) & (waits.ns[comm] > 0)])
     if not len(tasks) or not len(found):
