@@ -9,6 +9,8 @@ from typing import Literal
 from hermes.model.declare import derived, field, measure
 
 Bound = Literal["compute", "memory", "neither"]
+CoreUnit = Literal["cube", "vector", "scalar", "loading", "storing"]
+"""The units of a core: products, vectors, scalar code, loads from memory, and stores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,16 @@ class OperatorCost:
         "of a product: whether its inner axes are multiples of the chip's tile", "Aligned", "已对齐"
     )
     note: str = field("what was assumed, or why there is no roof", "Note", "说明")
+    busiest: CoreUnit | None = field(
+        "`cube`, `vector`, `scalar`, `loading` or `storing`: the unit of the cores that is busy longest; null without "
+        "counters",
+        "Busiest unit",
+        "最忙的单元",
+        default=None,
+    )
+    busiest_share: float | None = field(
+        "share of the time in which that unit is busy", "Unit busy", "单元忙碌", default=None
+    )
     ai_cpu_ns: int | None = None
 
 
@@ -180,12 +192,17 @@ class ChipUsed:
     def saved_in(self, row: OperatorCost, types: Sequence[str]) -> float:
         """The share of an operator's time saved by the first of `types` that is faster on this chip.
 
-        The operator is assumed to keep its share of the roof, and to move its bytes in any type. The result is 0 where
-        the work or the roof is not known.
+        The operator is assumed to keep its share of the roof, and to move its bytes in any type. If its work is not
+        known, at most half of its time is saved: matrix units compute at least twice as fast in the shorter type. The
+        result is 0 where the work is known and its roof is not.
         """
         now = self.matrix.get(row.precision, 0.0)
         better = next((name for name in types if self.matrix.get(name, 0.0) > now), None)
-        if better is None or not now or not row.flops or row.roof_share is None:
+        if better is None or not now:
+            return 0.0
+        if row.flops is None:
+            return min(0.5, 1 - now / self.matrix[better])
+        if not row.flops or row.roof_share is None:
             return 0.0
         moving = (row.bytes or 0) / self.bandwidth if self.bandwidth else 0.0
         return max(0.0, 1 - max(row.flops / self.matrix[better], moving) / max(row.flops / now, moving))

@@ -55,9 +55,9 @@ class Verdict:
     """The answer: where most time can be won, on which rank, and in which step it shows.
 
     `leaf` is the kind of time with the largest possible gain; None if no gain exceeds the noise. `share` is its part of
-    the steps, or that of the largest kind. `bound` says what that kind is: `compute`, `communication`, `copy`, `host`
-    (the device is idle) or `unknown`. `awaited` is the rank that others wait for most, captured or not. `fault` is the
-    fault of the first explanation.
+    the steps, or that of the largest kind. `most` is the kind with most of the time. `bound` says what the former kind
+    is: `compute`, `communication`, `copy`, `host` (the device is idle) or `unknown`. `awaited` is the rank that others
+    wait for most, captured or not. `fault` is the fault of the first explanation.
     """
 
     bound: str
@@ -66,6 +66,8 @@ class Verdict:
     step: int | None
     leaf: Leaf | None = None
     share: float | None = None
+    most: Leaf | None = None
+    most_share: float | None = None
     awaited: int | None = None
     fault: Fault | None = None
 

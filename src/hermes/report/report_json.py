@@ -32,6 +32,8 @@ def document(report: Report) -> dict[str, object]:
             "message": text_document(report.verdict.message),
             "leaf": None if report.verdict.leaf is None else report.verdict.leaf.value,
             "share": report.verdict.share,
+            "most": None if report.verdict.most is None else report.verdict.most.value,
+            "most_share": report.verdict.most_share,
             "awaited": report.verdict.awaited,
             "fault": None if report.verdict.fault is None else report.verdict.fault.value,
             "rank": report.verdict.rank,

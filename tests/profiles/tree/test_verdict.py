@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -25,10 +27,16 @@ from hermes.profiles.tree.attainable_gain import AttainableGain
 from hermes.profiles.tree.finding_cost_bound import bound_finding
 from hermes.profiles.tree.leaf_kinds import LeafKinds
 from hermes.profiles.tree.leaves_of_job import job_tree
+from hermes.profiles.tree.long_steps import long_steps
 from hermes.profiles.tree.path_of_waits import Lead, PathKey, WaitPath
 from hermes.profiles.tree.verdict import VerdictGrounds, verdict
+from hermes.profiles.tree.what_limits import WhatLimits
 
 MS = 1_000_000
+CHIP = ChipUsed(
+    ranks=(0,), recorded="c", chip="c", told_by="name", matrix={"fp32": 20e12, "tf32": 160e12}, bandwidth=2e12,
+    cores=20, mhz=1_800, sources={},
+)  # fmt: skip
 
 
 def row(
@@ -73,7 +81,7 @@ def path_of(rows: tuple[LeafTime, ...]) -> WaitPath:
 
 
 def kinds_of(*rows: LeafTime, operators: tuple[OperatorCost, ...] = ()) -> LeafKinds:
-    return LeafKinds.of(job_tree(path_of(rows), AttainableGain(operators, 0.8)), 1)
+    return LeafKinds.of(job_tree(path_of(rows), AttainableGain(operators, 0.8, (CHIP,))), 1)
 
 
 def judged(
@@ -86,7 +94,7 @@ def judged(
         VerdictGrounds(
             steps=JobSteps(splits if splits is not None else (step(whole / MS, rank=rank) for rank in ranks)),
             times=rows, kinds=kinds_of(*rows, operators=operators).counting(problems, whole), problems=problems,
-            expected=expected, noise=noise,
+            expected=expected, noise=noise, limits=WhatLimits(operators, (CHIP,)),
         )
     )  # fmt: skip
 
@@ -243,10 +251,10 @@ def test_a_healthy_job_is_told_what_its_steps_are_made_of_and_how_close_it_is_to
     )
     assert (found.leaf, found.bound) == (Leaf.MATRIX_PRODUCT, "compute")
     assert sentence(found).endswith(
-        "The time is 98% matrix products (aten::mm). The largest part runs at 98% of what the chip attains"
+        "The time is 98% matrix products (aten::mm). The largest part: at 98% of what the chip attains"
     )
     unknown = judged(row(Leaf.MATRIX_PRODUCT, 98, "aten::mm"), row(Leaf.DISPATCH, 2))
-    assert "How close the largest part is to what the chip attains is not known" in sentence(unknown)
+    assert "how close this is to what the chip attains is not known" in sentence(unknown)
 
 
 def test_products_far_below_their_roof_are_the_answer() -> None:
@@ -278,7 +286,71 @@ def test_an_unknown_roof_hides_no_loss_of_a_tenth_and_comes_before_smaller_ones(
     assert judged(row(Leaf.CONVOLUTION, 88), row(Leaf.PYTHON, 12, "f")).leaf is Leaf.PYTHON
     found = judged(row(Leaf.CONVOLUTION, 94), row(Leaf.PYTHON, 6, "f"))
     assert found.leaf is Leaf.CONVOLUTION
-    assert "The largest known loss: 6% of each step (6.00 ms): a line of Python (f)" in sentence(found)
+    assert sentence(found).endswith(
+        "94% of each step (94.0 ms): convolutions; how close this is to what the chip attains is not known. "
+        "The largest part that can be won: 6% of each step (6.00 ms): a line of Python (f)"
+    )
+
+
+def test_the_headline_says_what_most_of_the_time_is_and_the_largest_part_that_can_be_won() -> None:
+    found = judged(row(Leaf.CONVOLUTION, 56, "conv"), row(Leaf.DISPATCH, 25), row(Leaf.NORM, 19))
+    assert (found.leaf, found.most, found.most_share) == (Leaf.DISPATCH, Leaf.CONVOLUTION, 0.56)
+    assert sentence(found).index("56% of each step") < sentence(found).index("The largest part that can be won: 25%")
+    same = judged(row(Leaf.DISPATCH, 56, "conv"), row(Leaf.CONVOLUTION, 44))
+    assert (same.leaf, same.most) == (Leaf.DISPATCH, Leaf.DISPATCH)
+    assert "The largest part" not in sentence(same)
+
+
+def steps_of(lengths: Sequence[float], rank: int = 0) -> tuple[StepSplit, ...]:
+    return tuple(replace(step(ms, rank=rank), step=number) for number, ms in enumerate(lengths))
+
+
+def test_long_steps_are_said_with_their_numbers_and_what_they_do_more() -> None:
+    slow = replace(row(Leaf.INPUT_WORKERS, 300, "next"), step_ns=0, long_ns=300 * MS)
+    rows = (replace(row(Leaf.NORM, 60), step_ns=10 * MS, long_ns=10 * MS), slow)
+    found = judged(*rows, splits=steps_of([10, 10, 10, 310, 10, 10]))
+    assert "83% of the time of all steps (300 ms): waiting for data loader workers" in sentence(found)
+    assert (
+        "1 of 6 steps (step 3) takes 31 times as long as the typical step, "
+        "with 300 ms more of: waiting for data loader workers" in sentence(found)
+    )
+    even = judged(*rows, splits=steps_of([60, 60, 60, 60, 60, 60]))
+    assert "of each step" in sentence(even)
+    assert "times as long" not in sentence(even)
+
+
+def test_of_ranks_that_wait_for_one_another_the_rank_that_works_longer_is_named() -> None:
+    def extra(leaf: Leaf, rank: int) -> LeafTime:
+        return replace(row(leaf, 40, rank=rank, awaited=1 if leaf is Leaf.WAIT else None), step_ns=0, long_ns=40 * MS)
+
+    lengths = [10, 10, 50, 10]
+    found = long_steps(
+        JobSteps((*steps_of(lengths), *steps_of(lengths, 1))),
+        (extra(Leaf.WAIT, 0), extra(Leaf.GARBAGE_COLLECTION, 1)),
+    )
+    assert found is not None
+    assert (found.rank, found.steps, found.leaf, found.extra_ns) == (1, (2,), Leaf.GARBAGE_COLLECTION, 40 * MS)
+    assert long_steps(JobSteps(steps_of([10, 10, 10, 14])), (extra(Leaf.NORM, 0),)) is None
+    assert long_steps(JobSteps(steps_of([1] * 40 + [2])), (extra(Leaf.NORM, 0),)) is None  # 5% of the time
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"losses": {"blocks_ns": 57 * MS}}, "95% of the cores have nothing to do"),
+        ({"losses": {"blocks_ns": 40 * MS}}, "67% of the cores have nothing to do; up to 40% of the time can be won"),
+        ({"busiest": "scalar", "busiest_share": 0.999}, "scalar code keeps the cores busy for 100% of the time"),
+        ({"busiest": "loading", "busiest_share": 0.91}, "loading from memory keeps the cores busy for 91% of the time"),
+        ({"busiest": "scalar", "busiest_share": 0.3}, "how close this is to what the chip attains is not known"),
+        ({"kind": "convolution", "precision": "fp32", "chip": "c"}, "in float32, though a setting"),
+    ],
+)
+def test_counters_and_types_of_every_kernel_say_what_limits_it(told: Mapping[str, Any], said: str) -> None:
+    plain = replace(operator("fused", 60, None), kind="other", flops=None, calls=1, chip=None, precision="")
+    losses = replace(plain.losses, **told.get("losses", {}))
+    one = replace(plain, **{**told, "losses": losses})
+    found = judged(row(Leaf.OTHER_COMPUTE, 60, "fused"), row(Leaf.NORM, 40), operators=(one,))
+    assert said in sentence(found)
 
 
 def test_a_tenth_of_the_time_is_told_however_uneven_the_steps_are() -> None:

@@ -45,6 +45,7 @@ from hermes.profiles.tree.attainable_gain import AttainableGain
 from hermes.profiles.tree.leaf_kinds import LeafKinds
 from hermes.profiles.tree.leaves_of_job import job_tree
 from hermes.profiles.tree.verdict import VerdictGrounds, verdict
+from hermes.profiles.tree.what_limits import WhatLimits
 from hermes.store.derived_results import DerivedResults, code
 from hermes.store.rank_data import RankData
 from hermes.store.serialize_rows import dumps
@@ -199,6 +200,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             unprofiled_ns=ranking.unprofiled.step_ns if ranking.unprofiled else None,
             requests=found.rows(Requests),
             path=path,
+            limits=WhatLimits(found.rows(OperatorCost), found.rows(ChipUsed)),
         )
     )
     return replace(report, plan=plan, verdict=judged)

@@ -32,8 +32,8 @@ class AttainableGain:
         for row in operators:
             beyond = _beyond(row, aim)
             chip = by_chip.get(row.chip or "")
-            if beyond is not None and chip is not None and row.precision == "fp32":
-                beyond = max(beyond, row.ns * chip.saved_in(row, SWITCHED))
+            if chip is not None and row.precision == "fp32" and (saved := chip.saved_in(row, SWITCHED)):
+                beyond = max(beyond or 0.0, row.ns * saved)
             if beyond is not None:
                 lost[row.operator] = lost.get(row.operator, 0.0) + beyond
                 whole[row.operator] = whole.get(row.operator, 0) + row.ns
@@ -53,12 +53,14 @@ def _beyond(row: OperatorCost, aim: float) -> float | None:
     """Nanoseconds of an operator beyond what the chip attains, if a roof or counters tell; else None.
 
     Counters of pipes come first, unless a product is so far below its roof that the busy pipe is not the pipe of
-    products.
+    products. Of work that is no product, only cores without work tell how much can be gained.
     """
+    idle = row.losses.blocks_ns or 0
     if row.kind not in MATRIX:
-        return None
+        most = min(idle, row.ns - START.value * row.calls)
+        return float(most) if most > 0 else None
     if row.losses.pipe_ns is not None and (row.roof_share is None or row.roof_share >= OTHER_PIPE.value):
-        return float(min(row.ns, row.losses.pipe_ns + (row.losses.blocks_ns or 0)))
+        return float(min(row.ns, row.losses.pipe_ns + idle))
     if row.roof_share is None or not row.median_ns:
         return None
     attained = row.roof_share / aim + START.value / row.median_ns

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from hermes.base.message import Count, Message, Messages, Name, Ns, Rank, Share, Step, Text, message, sentence
+from hermes.base.message import (
+    Count,
+    Message,
+    Messages,
+    Name,
+    Ns,
+    Number,
+    Rank,
+    Share,
+    Step,
+    Steps,
+    Text,
+    message,
+    sentence,
+)
 
 UNKNOWN = sentence("verdict.unknown")
 NO_DEVICE = sentence("verdict.no_device")
@@ -12,6 +26,13 @@ THE_CAPTURE = sentence("verdict.the_capture")
 ABSENT = sentence("verdict.absent")
 NO_ROOF = sentence("verdict.no_roof")
 NO_LINE = sentence("verdict.no_line")
+ALL_STEPS = sentence("verdict.all_steps")
+LIMIT_TYPE = sentence("verdict.limit_type")
+UNIT_CUBE = sentence("verdict.unit_cube")
+UNIT_VECTOR = sentence("verdict.unit_vector")
+UNIT_SCALAR = sentence("verdict.unit_scalar")
+UNIT_LOADING = sentence("verdict.unit_loading")
+UNIT_STORING = sentence("verdict.unit_storing")
 
 
 @message("verdict.of")
@@ -22,6 +43,7 @@ def of(
     waits: Message | None = None,
     ends: Message | None = None,
     said: Message,
+    long: Message | None = None,
     line: Message | None = None,
     unlike: Message | None = None,
     device: Message | None = None,
@@ -90,10 +112,33 @@ def loss(
     then: Message | None = None,
     what: Name | None = None,
     place: Name | None = None,
+    limit: Messages | None = None,
     curable: Message | None = None,
     alone: Message | None = None,
 ) -> None:
-    """Message part: the kind of leaf with the largest possible gain."""
+    """Message part: a kind of leaf, with its share, its place, what limits it, and what can be won."""
+
+
+@message("verdict.two")
+def two(*, most: Message, loss: Message) -> None:
+    """Message part: the kind with most of the time, and the kind with the largest possible gain."""
+
+
+@message("verdict.long_steps")
+def long_steps(
+    *, n: Count, of: Count, which: Steps | None = None, rank: Rank | None = None, times: Number, leaf: Text, extra: Ns
+) -> None:
+    """Message part: the steps that take much longer than the typical step, and what they do more."""
+
+
+@message("verdict.limit_cores")
+def limit_cores(*, share: Share) -> None:
+    """Message part: the share of the cores that have no work."""
+
+
+@message("verdict.limit_unit")
+def limit_unit(*, unit: Message, share: Share) -> None:
+    """Message part: the unit of the cores that is busy for most of the time."""
 
 
 @message("verdict.alone")
@@ -127,9 +172,7 @@ def curable(*, share: Share) -> None:
 
 
 @message("verdict.made_of")
-def made_of(
-    *, parts: Messages, place: Name | None = None, attained: Message | None = None, loss: Message | None = None
-) -> None:
+def made_of(*, parts: Messages, place: Name | None = None, limit: Messages | None = None) -> None:
     """Message part: the largest kinds of leaf in the steps."""
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hermes.base.message import Message, Text
 from hermes.model.finding import Loss
@@ -17,6 +18,7 @@ from hermes.model.service_measures import Requests
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.tree import messages as say_that
 from hermes.profiles.tree.leaf_kinds import MOSTLY, WORTH, LeafKind, LeafKinds
+from hermes.profiles.tree.long_steps import LongSteps, long_steps
 from hermes.profiles.tree.path_of_waits import Change, WaitPath
 
 UNLIKE = Limit(
@@ -38,13 +40,14 @@ _IN_PYTHON = frozenset(
 _LINE = re.compile(r":\d+ `")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class VerdictGrounds:
     """The grounds of a verdict: steps, leaves of ranks and of the job, findings as planned, and the collected ranks.
 
     `kinds` include the work that `problems` find needless. `expected` is the job's number of ranks; None if unknown.
     `noise` is the share of a step below which a loss does not count. `unprofiled_ns` is the step without its profiler,
-    if known. `requests` are the requests that an inference service answered. `path` is the path of waits.
+    if known. `requests` are the requests that an inference service answered. `path` is the path of waits. `limits` tell
+    what limits the work of a kind.
     """
 
     steps: JobSteps
@@ -56,6 +59,12 @@ class VerdictGrounds:
     unprofiled_ns: int | None = None
     requests: tuple[Requests, ...] = ()
     path: WaitPath = WaitPath(times={})
+    limits: Callable[[LeafKind], tuple[Message, ...]] = lambda _: ()
+
+    @cached_property
+    def long(self) -> LongSteps | None:
+        """The steps that take much longer than the typical step, if there are such steps."""
+        return long_steps(self.steps, self.times)
 
     @property
     def device(self) -> bool:
@@ -80,16 +89,19 @@ def verdict(given: VerdictGrounds) -> Verdict:
     first = next(iter(given.problems), None)
     ends = first.message if first is not None and first.endangers else None
     explained = first is not None and (first.endangers or top in given.kinds.explained(first))
-    said = _loss(given, kind) if kind else _made_of(given)
+    best, most = _best(given), given.kinds.every[0]
+    won = best if best.curable >= _worth(given) else None
+    said = _made_of(given) if won is None else _said(given, most, won)
     message = say_that.of(
         size=_size(given), state=_state(given, kind), ends=None if ends is None else say_that.ends(what=ends),
-        waits=_waits(given, top), said=said, line=_no_line(given, top) if kind else None,
+        waits=_waits(given, top), said=said, long=_long(given), line=_no_line(given, top) if kind else None,
         unlike=_unlike(given), device=None if given.device else say_that.NO_DEVICE,
     )  # fmt: skip
     return Verdict(
         bound=_BOUNDS.get(top.leaf.part, "host") if given.device else "host", message=message, rank=rank,
         step=slowest.step if rank == slowest.rank else _typical(given, rank), leaf=top.leaf,
-        share=top.share, awaited=top.rank if top.rank is not None else _awaited(given),
+        share=top.share, most=most.leaf, most_share=most.share,
+        awaited=top.rank if top.rank is not None else _awaited(given),
         fault=first.fault if first is not None and explained else None,
     )  # fmt: skip
 
@@ -190,19 +202,55 @@ def _awaited(given: VerdictGrounds) -> int | None:
     return rank if ns >= MOSTLY * sum(sums.values()) else None
 
 
+def _said(given: VerdictGrounds, most: LeafKind, won: LeafKind) -> Message:
+    """The message part with the kind that takes most of the time, and the kind with most to win; one if both are one.
+
+    The wait for a rank that is late in several kinds is made of these kinds, and stands alone.
+    """
+    if won.leaf is most.leaf or won is given.kinds.late:
+        return _loss(given, won)
+    return say_that.two(most=_loss(given, most), loss=_loss(given, won))
+
+
 def _loss(given: VerdictGrounds, kind: LeafKind) -> Message:
-    """The message part with the kind of leaf, its share of each step, its rank and its place."""
-    ns = round(kind.share * given.kinds.step_ns)
+    """The message part with the kind of leaf, its share of each step, its rank, its place and what limits it."""
+    rare = bool(given.steps.marked) and _in_long_steps(given, kind)
+    ns = round(kind.share * (given.kinds.whole_ns if rare else given.kinds.step_ns))
     named = "" if kind.leaf is Leaf.NOT_RECORDED else kind.largest("what", _NAMED)
     place = kind.largest("place", MOSTLY)
     change = _change(given, kind)
     return say_that.loss(
-        share=kind.share, of=say_that.EACH_STEP if given.steps.marked else say_that.THE_CAPTURE, ns=ns,
+        share=kind.share, of=say_that.ALL_STEPS if rare else _whole(given), ns=ns,
         leaf=_leaf(given, kind),
         what=named or None, place=place if place and place != named else None,
         rank=change.first if change else _rank(given, kind), then=None if change is None else _then(change),
-        curable=say_that.curable(share=kind.most) if kind.most < (1 - _UNEVEN) * kind.share else None,
+        limit=_limits(given, kind) or None,
+        curable=say_that.curable(share=kind.most) if 0 < kind.most < (1 - _UNEVEN) * kind.share else None,
         alone=_alone(given, kind),
+    )  # fmt: skip
+
+
+def _whole(given: VerdictGrounds) -> Message:
+    return say_that.EACH_STEP if given.steps.marked else say_that.THE_CAPTURE
+
+
+def _in_long_steps(given: VerdictGrounds, kind: LeafKind) -> bool:
+    """Whether most of a kind's time lies in steps that are much longer than the typical step."""
+    if given.long is None:
+        return False
+    rows = [row for row in given.times if row.leaf is kind.leaf and kind.rank in (None, row.rank)]
+    return sum(row.long_ns for row in rows) > MOSTLY * sum(row.total_ns for row in rows)
+
+
+def _long(given: VerdictGrounds) -> Message | None:
+    """The message part on long steps, with their numbers if these are few."""
+    long = given.long
+    if long is None:
+        return None
+    return say_that.long_steps(
+        n=len(long.steps), of=long.marked, which=long.steps if len(long.steps) <= _SHOWN else None,
+        rank=long.rank if len(given.ranks) > 1 else None, times=round(long.times, 1), leaf=long.leaf.message,
+        extra=long.extra_ns,
     )  # fmt: skip
 
 
@@ -249,24 +297,28 @@ def _leaf(given: VerdictGrounds, kind: LeafKind) -> Text:
 
 
 def _made_of(given: VerdictGrounds) -> Message:
-    """The message part with the largest kinds of the steps, and how close the largest is to the chip's roof."""
+    """The message part with the largest kinds of the steps, and what limits the largest."""
     kinds = given.kinds.every[:_SHOWN]
     parts = [
         say_that.part(share=kind.share, leaf=kind.leaf.message, what=kind.largest("what", _NAMED) or None)
         for kind in kinds if kind.share >= WORTH.value
     ]  # fmt: skip
-    top, attained = kinds[0], None
-    if top.leaf.part == "compute" and given.device:
-        known = [row for row in top.rows if row.curable_ns is not None]
-        lost = sum(row.curable_ns or 0 for row in known)
-        attained = say_that.NO_ROOF if top.unknown else say_that.attained(
-            share=1 - lost / sum(row.total_ns for row in known)
-        )  # fmt: skip
-    best = _best(given)
-    return say_that.made_of(
-        parts=parts, place=top.largest("place", MOSTLY) or None, attained=attained,
-        loss=_loss(given, best) if best.curable >= _worth(given) else None,
-    )  # fmt: skip
+    top = kinds[0]
+    return say_that.made_of(parts=parts, place=top.largest("place", MOSTLY) or None, limit=_limits(given, top) or None)
+
+
+def _limits(given: VerdictGrounds, kind: LeafKind) -> tuple[Message, ...]:
+    """What limits the work of a device, else how close it is to what the chip attains; empty for other kinds."""
+    if kind.leaf.part != "compute" or not given.device:
+        return ()
+    told = given.limits(kind)
+    if told or kind.rank is not None:
+        return told
+    if kind.unknown:
+        return (say_that.NO_ROOF,)
+    known = [row for row in kind.rows if row.curable_ns is not None]
+    lost = sum(row.curable_ns or 0 for row in known)
+    return (say_that.attained(share=1 - lost / sum(row.total_ns for row in known)),)
 
 
 def _no_line(given: VerdictGrounds, kind: LeafKind) -> Message | None:

@@ -7,6 +7,7 @@ clock may be known only after all ranks were read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from hermes.base.intervals import Intervals
 from hermes.knowledge.identify_chip import Chip
 from hermes.knowledge.operators import is_layout_kernel
 from hermes.knowledge.vendor_traits import traits
+from hermes.model.compute_measures import CoreUnit
 
 SIGNATURE = (
     "operator", "input_shapes", "input_dtypes", "input_values", "input_formats", "output_shapes", "output_dtypes",
@@ -38,10 +40,18 @@ PIPES = tuple(
 )
 """Counters of the pipes of cube (`aic`) and vector cores (`aiv`); chips with one kind of core write no prefix."""
 
+UNITS: Mapping[CoreUnit, tuple[str, ...]] = {
+    "cube": ("mac",), "vector": ("vec",), "scalar": ("scalar",), "loading": ("mte1", "mte2"),
+    "storing": ("mte3", "fixpipe"),
+}  # fmt: skip
+"""The pipes of each unit of a core: products, vectors, scalar code, loads and stores."""
+
 CLOCKS = ("aic_total_cycles", "aicore_time(us)", "cube_utilization(%)")
 """Counters that tell the clock and the number of cubes."""
 
-_SUMS = ("clocked_ns", "cycles", "idle_cycles", "idle_ns", "slack_cycles", "slack_ns", "told_ns", "piped_ns")
+_SUMS = (
+    "clocked_ns", "cycles", "idle_cycles", "idle_ns", "slack_cycles", "slack_ns", "told_ns", "piped_ns", *UNITS,
+)  # fmt: skip
 
 Floats = NDArray[np.float64]
 
@@ -53,8 +63,9 @@ class RankCompute:
     Columns of `steps`: `ns`, `calls`; `clocked_ns` is time with a known clock, `cycles` its cycles (MHz x ns).
     `idle_cycles` are cycles of cores without a block, `idle_ns` their time in kernels without a clock. `slack_…` is the
     time or cycles in which no pipe is busy. `told_ns` is the time of kernels with known blocks, `piped_ns` of kernels
-    with known pipes. `ai_cpu_ns` is time on AI CPU, `layout_ns` time in library kernels that only change a layout.
-    `again_ns` and `again_calls` are recomputation.
+    with known pipes; a column for each of `UNITS` is the time in which that unit is busy in them. `ai_cpu_ns` is time
+    on AI CPU, `layout_ns` time in library kernels that only change a layout. `again_ns` and `again_calls` are
+    recomputation.
     """
 
     rank: int
@@ -202,7 +213,8 @@ def _parts(
     mhz[own] = np.nan
     clocked = ~np.isnan(mhz)
     idle = _idle(rows, vendor, chip, cubes)
-    slack = _slack(rows, pmu)
+    units = _busy_units(rows, pmu)
+    slack = np.maximum(0.0, 1 - np.maximum.reduce([*units.values()]) / BUSY_PIPE)
     idle[own] = slack[own] = np.nan
     told, piped = ~np.isnan(idle), ~np.isnan(slack)
     idle, slack = np.nan_to_num(idle), np.nan_to_num(slack)
@@ -217,6 +229,7 @@ def _parts(
         "slack_ns": plain * (1 - idle) * slack,
         "told_ns": durations * told,
         "piped_ns": durations * piped,
+        **{unit: durations * np.where(piped, np.nan_to_num(busy), 0.0) for unit, busy in units.items()},
     }
     return [pl.Series(name, values[name]) for name in _SUMS]
 
@@ -262,27 +275,44 @@ def _idle(rows: pl.DataFrame, vendor: str, chip: Chip | None, cubes: int | None)
     return idle
 
 
-def _slack(rows: pl.DataFrame, pmu: pl.DataFrame | None) -> Floats:
-    """How far the busiest pipe is from being busy, as a share of the kernel's time; nan without counters."""
+def _busy_units(rows: pl.DataFrame, pmu: pl.DataFrame | None) -> dict[str, Floats]:
+    """For each of `UNITS`, the share of each kernel's time in which the unit is busy; nan without counters.
+
+    Of several pipes, or of cube and vector cores that a kernel uses both, the busiest one counts.
+    """
     if pmu is None or not pmu.height:
-        return np.full(rows.height, np.nan)
-    busiest = pmu.filter(pl.col("name").is_in(PIPES)).group_by("kernel_id").agg(pl.col("value").max())
-    joined = rows.select("kernel_id").join(busiest, on="kernel_id", how="left", maintain_order="left")
-    pipe: Floats = joined["value"].to_numpy().astype(np.float64)
-    return np.maximum(0.0, 1 - pipe / BUSY_PIPE)
+        return {unit: np.full(rows.height, np.nan) for unit in UNITS}
+    of_unit = {
+        name: unit for unit, pipes in UNITS.items() for name in PIPES if any(f"{pipe}_ratio" in name for pipe in pipes)
+    }
+    found = (
+        pmu.filter(pl.col("name").is_in(PIPES))
+        .drop_nulls("value")
+        .with_columns(pl.col("name").replace_strict(of_unit, return_dtype=pl.String).alias("unit"))
+        .group_by("kernel_id", "unit")
+        .agg(pl.col("value").max())
+    )
+    told = rows.select("kernel_id", pl.col("kernel_id").is_in(found["kernel_id"].implode()).alias("told"))
+    busy = {}
+    for unit in UNITS:
+        own = found.filter(pl.col("unit") == unit).select("kernel_id", "value")
+        joined = told.join(own, on="kernel_id", how="left", maintain_order="left")
+        value = pl.when("told").then(pl.col("value").fill_null(0.0))
+        busy[unit] = joined.select(value.cast(pl.Float64).alias("value"))["value"].to_numpy()
+    return busy
 
 
 def _counted(pmu: pl.DataFrame | None, rows: pl.DataFrame) -> tuple[int | None, int | None]:
-    """The chip's number of cubes and their clock in MHz, by counters of cube kernels; None without such counters.
+    """The chip's number of cubes and their clock in MHz, by counters of kernels on cubes; None without such counters.
 
     Cycles are summed over all blocks, the time is of one core: both together give the clock. The utilisation of the
     cubes gives their number. If it is not recorded, the number is the most blocks of any cube kernel: CANN gives each
-    cube one block.
+    cube one block. A kernel of cube and vector cores may have few blocks, and does not count for that.
     """
     if pmu is None or not pmu.height:
         return None, None
-    cube = rows.filter((pl.col("unit") == "cube") & pl.col("blocks").is_not_null()).select(
-        "kernel_id", "blocks", "dur_ns"
+    cube = rows.filter(pl.col("unit").is_in(["cube", "mix"]) & pl.col("blocks").is_not_null()).select(
+        "kernel_id", "unit", "blocks", "dur_ns"
     )
     counters = pmu.filter(pl.col("name").is_in(CLOCKS) & pl.col("kernel_id").is_in(cube["kernel_id"].implode()))
     wide = cube.join(counters.pivot("name", index="kernel_id", values="value"), on="kernel_id")
@@ -292,7 +322,7 @@ def _counted(pmu: pl.DataFrame | None, rows: pl.DataFrame) -> tuple[int | None, 
     mhz = wide["mhz"].median()
     if not isinstance(mhz, float) or not 0 < mhz < 10_000:
         return None, None
-    most = cube["blocks"].max()
+    most = cube.filter(pl.col("unit") == "cube")["blocks"].max()
     if CLOCKS[2] in wide.columns:
         used = wide.select(
             (pl.col(CLOCKS[0]) / (pl.col("mhz") * pl.col("dur_ns") / 1e3 * pl.col(CLOCKS[2]) / 100)).alias("cubes")

@@ -86,7 +86,8 @@ def looked_up(one: RankCompute, chip: Chip | None) -> pl.DataFrame:
         top = roof(work, chip, shown, row["median_ns"]) if work is not None and chip is not None else None
         aligned = all(size % tile == 0 for size in inner) if tile and inner else None
         precision = work.precision if work else None
-        if chip is None and traits(one.vendor).floats_in_names and kind in MATRIX and precision in (None, "fp32"):
+        unknown = chip is None or work is None
+        if unknown and traits(one.vendor).floats_in_names and kind in MATRIX and precision in (None, "fp32"):
             precision = float32_by_kernel(row["kernel"] or "")
         flops, size, unit, note = (work.flops, work.bytes, work.unit, work.note) if work else (None,) * 4
         of_roof = (top.ns, top.peak, top.precision, top.limit) if top else (None,) * 4

@@ -17,7 +17,7 @@ from hermes.knowledge.operators import LAYOUT, MATRIX
 from hermes.knowledge.vendor_traits import traits
 from hermes.model.compute_measures import Bound, ChipUsed, KindCost, Losses, OperatorCost, StepCompute
 from hermes.model.step_measures import StepSplit
-from hermes.profiles.measure.compute.kernel_sums import RankCompute
+from hermes.profiles.measure.compute.kernel_sums import UNITS, RankCompute
 from hermes.profiles.measure.compute.operator_signatures import looked_up, own_chip
 from hermes.profiles.measure.stack_rank_tables import stacked
 
@@ -25,7 +25,7 @@ _TWO = 2
 """Two ranks have no median: for each of them the other rank's time is taken."""
 _AT_ONCE = 256
 """The number of ranks whose rows are summed by step at once: rows of all ranks would need too much memory."""
-_SUMS = ("clocked_ns", "told_ns", "piped_ns", "frequency", "blocks", "pipes")
+_SUMS = ("clocked_ns", "told_ns", "piped_ns", "frequency", "blocks", "pipes", *UNITS)
 
 Told = Literal["name", "counters", "other ranks", "nothing"]
 Frame = pl.DataFrame
@@ -242,6 +242,7 @@ def _operator(row: Mapping[str, Any], total: int, units: set[int]) -> OperatorCo
     flops, size = row["flops"], row["work_bytes"]
     share, note = _share(row, typical)
     product = row["roof_ns"] is not None and row["unit"] == "matrix"
+    unit = max(UNITS, key=lambda unit: row[unit]) if row["piped_ns"] > 0 else None
     return OperatorCost(
         kind=row["kind"],
         operator=row["operator"] or "",
@@ -265,6 +266,8 @@ def _operator(row: Mapping[str, Any], total: int, units: set[int]) -> OperatorCo
         losses=_losses(row, row["ns"] if row["kind"] in LAYOUT else row["layout_ns"]),
         aligned=row["aligned"],
         note=note,
+        busiest=unit,
+        busiest_share=None if unit is None else min(row[unit] / row["piped_ns"], 1.0),
         ai_cpu_ns=row["ai_cpu_ns"] if units.intersection(row["ranks"]) else None,
     )
 

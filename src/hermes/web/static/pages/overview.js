@@ -70,7 +70,7 @@ function verdict(document) {
   const place = [rank === null ? null : `rank ${rank}`, step === null ? null : `${t("step")} ${step}`].filter(Boolean).join(", ");
   return h(
     "section", { class: `verdict ${kind}` },
-    h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), t(`bound.${bound}`), place ? h("span", { class: "where" }, place) : null),
+    place ? h("p", { class: "bound" }, h("span", { class: `key ${kind}`, "aria-hidden": "true" }), h("span", { class: "where" }, place)) : null,
     h("h1", {}, spoken(message)),
     next ? h("p", { class: "next" }, h("strong", {}, t("overview.next")), " ", h("a", { href: `/#${placeOf(doc().findings.findIndex((one) => next.codes.includes(one.code) && one.fault === next.fault))}` }, spoken(next.title)), ` · ${next.gain.low ? span(next.gain) : gain(next)}`) : null,
   );
