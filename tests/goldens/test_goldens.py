@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from tests.goldens.golden_text import golden_text
 from tests.profiles.pipeline.test_invariants import REAL
+from tests.report.test_first_screen import drawn
 from tests.shared_jobs import FOUR, TWO, Jobs
 from tests.skips import profiles
 
 from hermes.model.report import Report
+from hermes.report.first_screen import MOST_LINES
 from hermes_testing import Fault, FaultKind, Format, Job
 
 HERE = Path(__file__).parent
@@ -46,6 +48,7 @@ def update(request: pytest.FixtureRequest) -> bool:
 
 
 def _compare(path: Path, report: Report, *, update: bool) -> None:
+    assert len(drawn(report)) <= MOST_LINES
     made = golden_text(path.stem, report)
     if update:
         path.write_text(made, "utf-8")

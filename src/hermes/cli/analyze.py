@@ -17,6 +17,7 @@ from hermes.cli.print_output import show_data, write_files
 
 if TYPE_CHECKING:
     from hermes.model.report import Report
+    from hermes.report.localized_texts import Tell
 
 
 class Format(str, enum.Enum):
@@ -58,6 +59,7 @@ class Format(str, enum.Enum):
     type=click.Choice(["en", "zh"]),
     help="Language of the text and of report.html; by default the locale's.",
 )
+@click.option("--full", is_flag=True, help="Print the whole report as text, not only its first screen.")
 @click.option("--open", "opens", is_flag=True, help="Show the report in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
 def run(
@@ -71,6 +73,7 @@ def run(
     jobs: int | None,
     lang: str | None,
     *,
+    full: bool,
     opens: bool,
     strict: bool,
 ) -> None:
@@ -102,11 +105,7 @@ def run(
     spoken = lang or language()
     written = write_report(report, out, spoken, sheets=form is Format.XLSX) if out else []
     if form is Format.TEXT or (form is Format.XLSX and out):
-        from rich.console import Console
-
-        from hermes.report.text import render_text
-
-        render_text(report, Console(), written=written, tell=teller(spoken))
+        _print_text(report, paths, written, teller(spoken), full=full)
     elif form is Format.JSON:
         from hermes.report.report_json import to_json
 
@@ -128,6 +127,20 @@ def run(
         leave(Exit.PARTLY)
 
 
+def _print_text(report: Report, paths: tuple[Path | str, ...], written: list[str], tell: Tell, *, full: bool) -> None:
+    """Print the first screen of a report, or all of its text."""
+    from rich.console import Console
+
+    if full:
+        from hermes.report.text import render_text
+
+        render_text(report, Console(), written=written, tell=tell)
+    else:
+        from hermes.report.first_screen import render_first_screen
+
+        render_first_screen(report, Console(), paths=[str(path) for path in paths], written=written, tell=tell)
+
+
 def _import_the_rest() -> None:
     """Import modules needed after the reading; a failed import fails again where it is needed, and is reported
     there."""
@@ -141,7 +154,7 @@ def _import_the_rest() -> None:
         template()
         import rich.console  # noqa: F401 - it is to be loaded
 
-        import hermes.report.text  # noqa: F401 - so is this
+        import hermes.report.first_screen  # noqa: F401 - so is this
 
 
 def write_report(report: Report, out: Path, language: str, *, sheets: bool = False) -> list[str]:

@@ -39,8 +39,7 @@ def draw_plan(screen: Screen, report: Report) -> None:
         _minor(screen, report)
         _next(screen, report)
         return
-    screen.line(("What to do", "bold"), "  (gain per step of each alone; in the order of what each adds)")
-    _unexplained(screen, report)
+    draw_title(screen, report)
     for at, one in enumerate(plan.actions[:_ACTIONS], start=1):
         screen.line((f"{at}. {gain_words(one)}", "bold"), f"  {screen.say(one.title)}", indent=2, hang=3, most=2)
         said = [screen.shorten(fact, screen.width - 8) for fact in facts(one, report.coverage.ranks_seen)]
@@ -59,8 +58,9 @@ def draw_plan(screen: Screen, report: Report) -> None:
     _next(screen, report)
 
 
-def _unexplained(screen: Screen, report: Report) -> None:
-    """Draw a line that no action is about the leaf of the headline, if so."""
+def draw_title(screen: Screen, report: Report) -> None:
+    """Draw the title of the actions, and that no action is about the leaf of the headline, if so."""
+    screen.line(("What to do", "bold"), "  (gain per step of each alone; in the order of what each adds)")
     if report.verdict.leaf is not None and report.verdict.fault is None:
         screen.line("No rule explains the first leaf; these actions are for smaller ones.", indent=2, style="dim")
 

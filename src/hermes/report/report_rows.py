@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hermes.knowledge.vendor_traits import HOST_ONLY
 from hermes.model.path_measures import PathPart, StepPath
 from hermes.model.report import Report
-from hermes.model.step_measures import AscendSplit, StepSplit
+from hermes.model.step_measures import AscendSplit, KernelTop, StepSplit
 from hermes.model.typical_step import JobSteps
 from hermes.report.format import microseconds
 
@@ -167,3 +168,13 @@ def path_part(path: StepPath, part: PathPart) -> str:
     if part.component == "wait":
         return f"{of}waits for {part.reason}" if part.reason else f"{of}waits"
     return f"{of}{part.component}{f' ({part.reason})' if part.reason else ''}"
+
+
+def computes_on_host(report: Report) -> bool:
+    """Whether the job computes on the processor alone: then device data is not missing."""
+    return (
+        bool(report.inputs)
+        and all(row.vendor == HOST_ONLY for row in report.inputs)
+        and not report.rows(KernelTop)
+        and not any(step_components(step) for step in report.steps)
+    )

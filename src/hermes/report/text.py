@@ -9,7 +9,7 @@ from rich.console import Console
 
 from hermes.base.say import say
 from hermes.knowledge.kernel_names import plain_kernel_name
-from hermes.knowledge.vendor_traits import HOST_ONLY, STEP_FILE
+from hermes.knowledge.vendor_traits import STEP_FILE
 from hermes.model.finding import Loss
 from hermes.model.path_measures import StepPath
 from hermes.model.report import Report
@@ -36,10 +36,10 @@ from hermes.report.report_rows import (
     AscendPair,
     ascend_pairs,
     ascend_values,
+    computes_on_host,
     difference_sentence,
     path_part,
     place_of_row,
-    step_components,
 )
 from hermes.report.role_text import role_lines
 from hermes.report.service_text import service_lines
@@ -70,13 +70,13 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     `tell` translates the texts into the reader's language.
     """
     screen = Screen(console, tell=tell)
-    if not _on_host(report):
+    if not computes_on_host(report):
         _coverage(screen, report)
     screen.line(screen.say(report.verdict.message), style="bold", hang=0, most=8)
     draw_tree(screen, report)
     draw_plan(screen, report)
     draw_code(screen, report)
-    if _on_host(report):
+    if computes_on_host(report):
         _path(screen, report)
     else:
         draw_split(screen, report)
@@ -89,26 +89,16 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     _ascend(screen, report)
     _losses(screen, report)
     screen.gap()
-    if _on_host(report):
+    if computes_on_host(report):
         _top(screen, "Top operators", report.rows(OperatorTop))
     else:
         _top(screen, "Top kernels", report.rows(KernelTop))
-    if report.rows(CommunicationTop) or not _on_host(report):
+    if report.rows(CommunicationTop) or not computes_on_host(report):
         _top(screen, "Top communication", report.rows(CommunicationTop))
     _notes(screen, report)
     if written:
         screen.gap()
         screen.line(f"All of it: {', '.join(written)}", style="dim")
-
-
-def _on_host(report: Report) -> bool:
-    """Whether the job computes on the processor alone: then device data is not missing."""
-    return (
-        bool(report.inputs)
-        and all(row.vendor == HOST_ONLY for row in report.inputs)
-        and not report.rows(KernelTop)
-        and not any(step_components(step) for step in report.steps)
-    )
 
 
 def _coverage(screen: Screen, report: Report) -> None:

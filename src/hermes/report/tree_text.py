@@ -16,9 +16,12 @@ _MOST, _NAMES = 6, 2
 _NAME_LETTERS, _TITLE = 44, 40
 
 
-def draw_tree(screen: Screen, report: Report) -> None:
-    """Draw the leaves by part, the largest first; draw nothing if no time was accounted for."""
-    tree = time_tree(report, _MOST)
+def draw_tree(screen: Screen, report: Report, lines: int | None = None) -> None:
+    """Draw the leaves by part, the largest first, on about `lines` lines; draw nothing if no time was accounted for."""
+    tree = next(
+        filter(lambda tree: _fits(tree, lines), (time_tree(report, most) for most in range(_MOST, 1, -1))), None
+    )
+    tree = tree or time_tree(report, 1)
     if tree is None:
         return
     screen.gap()
@@ -28,6 +31,13 @@ def draw_tree(screen: Screen, report: Report) -> None:
         _line(screen, tree, whole, 2, part.ns, part.title, "")
         for leaf in part.leaves if part.ns >= LEAST * tree.whole_ns else ():
             _line(screen, tree, whole, 4, leaf.ns, leaf.title, _words(screen, leaf.rows, leaf.ns) if leaf.leaf else "")
+
+
+def _fits(tree: TimeTree | None, lines: int | None) -> bool:
+    """Whether a tree has at most this many lines."""
+    if tree is None or lines is None:
+        return True
+    return sum(1 + (len(part.leaves) if part.ns >= LEAST * tree.whole_ns else 0) for part in tree.parts) <= lines
 
 
 def _line(screen: Screen, tree: TimeTree, whole: int, indent: int, ns: int, title: Message, words: str) -> None:
