@@ -194,6 +194,22 @@ def test_a_pause_in_which_nothing_is_recorded_is_not_the_work_of_a_call() -> Non
     assert cells(text, cell_ns=20_000) == {"dispatch": 2, "other_compute": 2, "not_recorded": 16}
 
 
+def test_unrecorded_time_lies_before_the_next_call_of_the_thread_that_launches_the_next_task() -> None:
+    made = drawn(
+        """
+        rank0.step      [##################]
+        rank0.host      FF...........UUU....
+        rank0.host@7    ......NNN...........
+        rank0.call      .F............U.....
+        rank0.call@7    .......N............
+        rank0.compute   ..FF....NN.....UUUUU
+        """,
+        cell_ns=200_000,
+    )  # fmt: skip
+    silent = made.parts.filter(pl.col("leaf") == LEAVES.index(Leaf.NOT_RECORDED))
+    assert dict(silent.group_by("what").agg(pl.col("ns").sum() // 200_000).iter_rows()) == {"N": 2, "U": 3}
+
+
 def test_a_line_of_python_is_its_own_leaf_and_short_ones_lie_between_calls() -> None:
     found = cells("""
         rank0.step     [##################]

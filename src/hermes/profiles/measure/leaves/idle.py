@@ -96,7 +96,7 @@ class Host:
             start, end, thread, of, site = self._rest(
                 (start, end, thread, of, site), ask, (low, high, shift), (starts, ends)
             )
-        found.append(self._holes(start, end, of, site))
+        found.append(self._holes(start, end, thread, of, site))
         return join_stretches(found)
 
     @cached_property
@@ -215,10 +215,10 @@ class Host:
         passing[holder[alike & (own[inner] != NUMBER[Leaf.OTHER_COMPUTE])]] = True
         return passing
 
-    def _holes(self, start: Ints, end: Ints, of: Ints, site: Ints) -> LeafStretches:
+    def _holes(self, start: Ints, end: Ints, thread: Ints, of: Ints, site: Ints) -> LeafStretches:
         """Stretches in which no thread records anything: short ones lie between two calls, if there are calls."""
         ns = end - start
-        following = self._next_of_main(end)
+        following = self._next(np.where(thread == NONE, self.main, thread), end)
         short = (ns < LONG_NS) & self._recorded
         leaf = np.where(short, NUMBER[Leaf.DISPATCH], NUMBER[Leaf.NOT_RECORDED])
         how = np.where(short, AT[How.BETWEEN_CALLS], AT[How.BEFORE])
@@ -231,15 +231,14 @@ class Host:
         """Whether anything but marks of steps and ranges was recorded of the host."""
         return bool((~self.calls.of_kind(*RANGES)).any())
 
-    def _next_of_main(self, moments: Ints) -> Ints:
-        """The next call of the stepping thread that is more than a range; -1 if there is none."""
-        if self.main == NONE or not len(moments):
-            return np.full(len(moments), NONE, dtype=np.int64)
+    def _next(self, thread: Ints, moments: Ints) -> Ints:
+        """The next call of each thread that is more than a range, from each moment on; -1 if there is none."""
         starts, _, who = self._timeline
-        at = np.searchsorted(starts, self.calls.axis.at(np.full(len(moments), self.main), moments))
-        inside = at < len(starts)
-        found = np.where(inside, who[np.minimum(at, max(len(who) - 1, 0))] if len(who) else NONE, NONE)
-        return np.where(inside & (self.calls.thread[np.maximum(found, 0)] == self.main), found, NONE)
+        if not len(moments) or not len(who):
+            return np.full(len(moments), NONE, dtype=np.int64)
+        at = np.searchsorted(starts, self.calls.axis.at(np.maximum(thread, 0), moments))
+        found = who[np.minimum(at, len(who) - 1)]
+        return np.where((at < len(starts)) & (self.calls.thread[found] == thread), found, NONE)
 
 
 def _around(calls: CallTrees) -> Ints:
