@@ -416,8 +416,8 @@ def test_a_device_that_begins_late_while_its_host_waits_for_it_is_silent_and_not
     """
     found = renamed(text, cell_ns=40_000, long_call="cudaStreamSynchronize")
     assert found == {"other_compute": 3, "dispatch": 3, "silent": 11, "synchronisation": 1}
-    # As long after each launch is usual where the host goes on.
-    assert renamed(text.replace("W", "."), cell_ns=40_000) == {"other_compute": 3, "dispatch": 15}
+    # However long each launch of a capture takes: a latency of 240 us is none of the launch.
+    assert renamed(text.replace("W", "."), cell_ns=40_000) == {"other_compute": 3, "dispatch": 4, "silent": 11}
 
 
 def test_without_a_device_a_collective_lasts_as_long_as_its_frame_whatever_waits_in_it() -> None:

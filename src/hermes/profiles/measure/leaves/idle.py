@@ -31,14 +31,13 @@ from hermes.profiles.measure.leaves.tasks import Tasks
 LONG_NS = 100_000
 """The host time in ns below which time is the cost of launching work; longer time is work of its own.
 
-The limit is not sensitive: 30 and 300 us give the same answers on 37 cases.
+The limit is not sensitive: 30 and 300 us give the same answers on 37 cases. A launch takes less, too: a device that
+begins a task later has been silent.
 """
 SMALL_NS = 5_000
 """An operator of the processor with less self time only calls other operators."""
 BETWEEN_NS = 20_000
 """The time in ns below which an open Python frame counts as a gap between two calls."""
-SILENT_TIMES = 10
-"""The factor over the usual latency from which a device that begins a task late counts as silent."""
 _OTHERS = 3
 """The most threads to ask, by launches, if the launching and the stepping thread record nothing."""
 _AT_ONCE = 4_096
@@ -285,14 +284,13 @@ def idle_parts(starts: Ints, ends: Ints, tasks: Tasks, calls: CallTrees, host: H
     thread = np.where(known, tasks.thread[at], NONE)
     begun, done = np.where(known, tasks.call_ns[at], NONE), np.where(known, tasks.called_ns[at], NONE)
     launched = known & (begun != NONE)
-    usual, least = _latency(starts, ends, begun, done, launched, tasks)
-    silent = max(SILENT_TIMES * usual, LONG_NS)
+    least = _least_latency(tasks)
     graph = launched & (at > 0) & (tasks.launch[at] != NONE) & (tasks.launch[at] == tasks.launch[np.maximum(at - 1, 0)])
     is_long = done - begun >= LONG_NS
     before = launched & (begun < starts) & ~(is_long & (done > starts)) & (ends - begun > 1.5 * least)
     queued = before | graph
     site = np.where(launched & (tasks.issue[at] != NONE), calls.innermost(tasks.issue[at]), NONE)
-    late = queued & (ends - starts > silent)
+    late = queued & (ends - starts > LONG_NS)
     why = np.where(graph, AT[How.INSIDE_GRAPH], AT[How.BEHIND])
     found = [_without_call(starts, ends, gaps, queued & ~late, Leaf.QUEUED, why, site),
              _without_call(starts, ends, gaps, late, Leaf.SILENT, why, site)]  # fmt: skip
@@ -300,12 +298,10 @@ def idle_parts(starts: Ints, ends: Ints, tasks: Tasks, calls: CallTrees, host: H
     asks = ~queued & (stop > starts)
     issuing = np.where(thread[asks] == NONE, host.main, thread[asks])
     found.append(host.doing(starts[asks], stop[asks], issuing, gaps[asks]))
-    stepping = host.main
     # Release tens of megabytes of a large capture here.
     del host
     rest = ~queued & (ends > stop)
-    waiting = _synchronises(calls, np.where(thread == NONE, stepping, thread), ends)
-    quiet = rest & (ends - stop > np.where(waiting, LONG_NS, silent))
+    quiet = rest & (ends - stop > LONG_NS)
     why = np.full(len(ends), AT[How.LATENCY])
     found.append(_without_call(stop, ends, gaps, rest & ~quiet, Leaf.DISPATCH, why, site))
     found.append(_without_call(stop, ends, gaps, quiet, Leaf.SILENT, why, site))
@@ -371,23 +367,10 @@ def _ended(parts: LeafStretches, last_ns: int) -> LeafStretches:
     return replace(parts, leaf=np.where(parts.start >= last_ns, NUMBER[Leaf.END], parts.leaf))
 
 
-def _latency(
-    starts: Ints, ends: Ints, begun: Ints, done: Ints, launched: Bools, tasks: Tasks
-) -> tuple[int, int]:  # fmt: skip
-    """The latency in ns from a launch on an empty queue to the task's start: the median, and a 5 per cent quantile."""
-    free = launched & (done >= starts) & (done <= ends)
-    usual = int(np.median((ends - done)[free])) if free.any() else 0
+def _least_latency(tasks: Tasks) -> int:
+    """The shortest time in ns from a launch to the task's start: a 5 per cent quantile."""
     late = (tasks.start - tasks.call_ns)[(tasks.call_ns != NONE) & (tasks.start > tasks.call_ns)]
-    return usual, int(np.quantile(late, 0.05)) if len(late) else 0
-
-
-def _synchronises(calls: CallTrees, thread: Ints, ends: Ints) -> Bools:
-    """Whether a thread waits for the device when a gap ends: then nothing on the host delays the task."""
-    waits = np.zeros(len(ends), dtype=bool)
-    asks = np.flatnonzero(thread != NONE)
-    who = calls.innermost(calls.axis.at(thread[asks], ends[asks] - 1))
-    waits[asks[who != NONE]] = calls.runtime_leaf[who[who != NONE]] == NUMBER[Leaf.SYNCHRONISATION]
-    return waits
+    return int(np.quantile(late, 0.05)) if len(late) else 0
 
 
 def _without_call(start: Ints, end: Ints, gaps: Ints, which: Bools, leaf: Leaf, how: Ints, site: Ints) -> LeafStretches:
