@@ -30,6 +30,7 @@ class Judgement:
     """One report compared with its opinion; `faults` are sentences on forbidden statements in the report.
 
     `share` is the part of all steps that the leaf of the headline takes, `gain` the range told for the opinion's leaf.
+    `most` is the leaf that the headline says to take most of the time.
     """
 
     opinion: Opinion
@@ -38,6 +39,7 @@ class Judgement:
     rank: int | None
     faults: tuple[str, ...]
     gain: tuple[float, float] | None
+    most: Leaf | None
 
     @property
     def wrong(self) -> Wrong:
@@ -45,6 +47,11 @@ class Judgement:
         if self.leaf not in {self.opinion.leaf, self.opinion.also or self.opinion.leaf}:
             return "leaf"
         return "" if self.opinion.rank in {None, self.rank} else "rank"
+
+    @property
+    def said(self) -> bool:
+        """Whether the headline names the expert's leaf: as what can be won, or as what takes most of the time."""
+        return bool({self.leaf, self.most} & {self.opinion.leaf, self.opinion.also or self.opinion.leaf})
 
     @property
     def holds_measured(self) -> bool | None:
@@ -62,7 +69,7 @@ def judge(report: Report, opinion: Opinion) -> Judgement:
     return Judgement(
         opinion=opinion, leaf=verdict.leaf, share=verdict.share or 0.0, rank=rank,
         faults=(*contradictions(report), *unexplaining(report), *foreign(report, opinion)),
-        gain=_gain(report, opinion),
+        gain=_gain(report, opinion), most=verdict.most,
     )  # fmt: skip
 
 

@@ -17,6 +17,8 @@ _HEADER = ("profile", "expert", "first contact", "now")
 def line(one: Judgement) -> str:
     """A line on one profile, and below it the forbidden statements of its report."""
     verdict = f"WRONG {one.wrong}, the expert says {_expert(one.opinion)}" if one.wrong else "right"
+    if one.wrong == "leaf" and one.said:
+        verdict += " (which the headline says to take most of the time)"
     said = f"{one.opinion.name:<34} {_leaf(one.leaf, one.rank):<26} {one.share:4.0%}  {verdict}"
     measured = one.opinion.measured
     if measured is not None:
