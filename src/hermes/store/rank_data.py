@@ -46,6 +46,11 @@ class RankData:
         chosen = list(columns) or list(TABLES[name].names)
         return pl.read_parquet(path, columns=chosen) if path.exists() else empty(TABLES[name]).select(chosen)
 
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A table of this rank, of which only what a query asks for is read."""
+        path = self.folder / f"{name}.parquet"
+        return pl.scan_parquet(path) if path.exists() else empty(TABLES[name]).lazy()
+
     def where(self, name: str, columns: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
         """The rows of a table of this rank for which the condition holds."""
         path = self.folder / f"{name}.parquet"

@@ -38,13 +38,13 @@ from hermes.profiles.measure.leaves.nesting import (
     nest_sorted_calls,
     of_outermost,
 )
+from hermes.profiles.measure.steps.capture_extent import is_call
 
 LEAVES = tuple(Leaf)
 """All leaves; arrays hold the index of a leaf in this tuple."""
 NUMBER = {leaf: place for place, leaf in enumerate(LEAVES)}
 IN_UPDATE = np.array([NUMBER[leaf_in_update(leaf)] for leaf in LEAVES], dtype=np.int8)
 """For each leaf of compute, the number of the same class of compute inside an optimizer's step."""
-_KINDS = ("op", "python", "mark", "step", "enqueue", "dequeue", *RUNTIME_KINDS)
 _NUMBERS = ("start_ns", "dur_ns", "correlation", "sequence", "forward_tid", "stack_id")
 _COLUMNS = ("kind", "name", "pid", "tid", *_NUMBERS)
 RANGES = ("mark", "step")
@@ -82,7 +82,7 @@ class CallTrees:
         self.launched = launched.unique("correlation", keep="first", maintain_order=True)
         self._arrows = arrows
         self._of_kind: dict[tuple[str, ...], Bools] = {}
-        some = np.flatnonzero(host_op.select(pl.col("kind").is_in(_KINDS) & (pl.col("dur_ns") > 0)).to_series())
+        some = np.flatnonzero(host_op.select(is_call()).to_series())
         threads, thread = pairs_of(host_op["pid"], host_op["tid"])
         self.axis = ThreadAxis(first_ns, last_ns - first_ns + 2, threads)
         self.kinds, kind = coded(host_op["kind"])

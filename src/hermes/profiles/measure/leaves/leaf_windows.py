@@ -5,15 +5,15 @@ Time between two marks of the host belongs to the step that follows. See docs/tr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from hermes.model.tables.unmarked_steps import WHOLE
-from hermes.profiles.measure.leaves.call_trees import CallTrees
 from hermes.profiles.measure.leaves.nesting import NONE, Ints
 from hermes.profiles.measure.leaves.tasks import Tasks
+from hermes.profiles.measure.steps.capture_extent import Extent, is_marked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,34 +42,25 @@ _NO_STEPS = Windows(
 )
 
 
-def windows_of(step: pl.DataFrame, tasks: Tasks, calls: CallTrees) -> Windows:
-    """The steps of a rank; the whole capture as one step if none is marked, and none if nothing was recorded."""
-    marks = step.sort("start_ns").select("step", "start_ns", "dur_ns", "name")
-    marked = marks.height > 1 or (marks.height == 1 and marks["name"][0] != WHOLE)
-    if not len(tasks):
-        return _of_host(marks, marked=marked) if marks.height else _whole(tasks, calls)
-    return _of_device(marks, tasks) if marked else _whole(tasks, calls)
+def windows_of(step: pl.DataFrame, tasks: Tasks, extent: Callable[[], Extent | None]) -> Windows:
+    """The steps of a rank; none if nothing was recorded. An unmarked capture is one step, as long as its `extent`."""
+    if not is_marked(step):
+        return _whole(extent())
+    marks = step.sort("start_ns").select("step", "start_ns", "dur_ns")
+    return _of_device(marks, tasks) if len(tasks) else _of_host(marks)
 
 
-def _of_host(marks: pl.DataFrame, *, marked: bool) -> Windows:
+def _of_host(marks: pl.DataFrame) -> Windows:
     start = marks["start_ns"].to_numpy()
     end = np.append(start[1:], start[-1:] + marks["dur_ns"].to_numpy()[-1:])
     whole = end > start
-    step = marks["step"].to_numpy() if marked else np.full(len(start), NONE, dtype=np.int64)
-    return Windows(step=step[whole], start=start[whole], end=end[whole])
+    return Windows(step=marks["step"].to_numpy()[whole], start=start[whole], end=end[whole])
 
 
-def _whole(tasks: Tasks, calls: CallTrees) -> Windows:
-    """One step from the first event to the last, of host or device."""
-    begin = [int(tasks.start.min())] if len(tasks) else []
-    stop = [int(tasks.end.max())] if len(tasks) else []
-    if len(calls):
-        rows = calls.recorded("start_ns", "dur_ns")
-        begin.append(int(rows["start_ns"].min()))  # type: ignore[arg-type]
-        stop.append(int((rows["start_ns"] + rows["dur_ns"]).max()))  # type: ignore[arg-type]
-    if not begin or min(begin) >= max(stop):
+def _whole(extent: Extent | None) -> Windows:
+    if extent is None:
         return _NO_STEPS
-    step, start, end = (np.array([value], dtype=np.int64) for value in (NONE, min(begin), max(stop)))
+    step, start, end = (np.array([value], dtype=np.int64) for value in (NONE, *extent))
     return Windows(step=step, start=start, end=end)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ from hermes.profiles.measure.leaves.nesting import NONE, Ints
 from hermes.profiles.measure.leaves.spells import RankSpells, Waits, binding, rank_spells, spells_of
 from hermes.profiles.measure.leaves.tasks import PARTS, Tasks, tasks_of
 from hermes.profiles.measure.registry import RankTables, per_rank
+from hermes.profiles.measure.steps.capture_extent import capture_extent
 
 MOST_PLACES, LEAST = 32, 0.0005
 """The most rows of one leaf that a rank keeps apart, and the least share of its steps that each must take.
@@ -88,7 +90,8 @@ def tree(
     launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
     calls = CallTrees(host_op, gc, stack, first, last, launched, flow.filter(pl.col("kind") == "launch"))
     tasks = tasks_of(kernel, comm_op, flow, calls)
-    windows, told = windows_of(step, tasks, calls), Waits.of(comm_op, waits)
+    windows = windows_of(step, tasks, partial(capture_extent, step, kernel, comm_op, host_op.lazy()))
+    told = Waits.of(comm_op, waits)
     spells = spells_of(windows, told)
     sites = LeafSites(calls, spells, kernel, comm_op, samples)
     if not len(windows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -12,20 +13,25 @@ from hermes.knowledge.vendor_traits import traits
 from hermes.model.step_measures import AscendSplit, ExposedOp, RankTotal, StepSplit, StreamBusy
 from hermes.model.typical_step import device_works, typical_step
 from hermes.profiles.measure.registry import RankTables, per_rank
+from hermes.profiles.measure.steps.capture_extent import NO_CALLS, capture_extent
 from hermes.profiles.measure.steps.device_work import DeviceWork, flat_of, tasks_of_device, work_of
 from hermes.profiles.measure.steps.step_window import StepWindow, step_windows, tasks_by_step
 
 
-def step_splits(vendor: str, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[StepSplit, ...]:
+def step_splits(
+    vendor: str, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.LazyFrame = NO_CALLS
+) -> tuple[StepSplit, ...]:
     """One row per step of one rank, in step order; one row for the whole capture if no step was marked.
 
     `step_window` defines a step. A profiler that stops within a step leaves the beginning of a step. Marks at either
-    end without device work, shorter than every mark with work, are not steps: they would distort the mean.
+    end without device work, shorter than every mark with work, are not steps: they would distort the mean. Only of a
+    capture without marks, `host_op` is read, and the columns of the tables that `capture_extent` needs.
     """
-    rank = _rank(step, kernel, comm_op)
+    extent = partial(capture_extent, step, kernel, comm_op, host_op)
+    rank = _rank(step, kernel, comm_op, host_op.select("rank").head(1).collect())
     if rank is None:
         return ()
-    found = tuple(_split(rank, one) for one in step_windows(vendor, step, tasks_of_device(kernel, comm_op)))
+    found = tuple(_split(rank, one) for one in step_windows(vendor, step, tasks_of_device(kernel, comm_op), extent))
     shortest = min((split.window_ns for split in found if device_works(split)), default=0)
     whole = [place for place, split in enumerate(found) if device_works(split) or split.window_ns >= shortest]
     return found[whole[0] : whole[-1] + 1] if whole else found
@@ -244,7 +250,7 @@ def spread(values: list[int]) -> tuple[int, int, int]:
 
 
 _KERNEL = ("rank", "component", "start_ns", "dur_ns", "step", "stream", "device_id", "launch_ns", "direction")
-_COMM_OP = ("rank", "library", "op", "start_ns", "dur_ns", "step", "group", "launch_ns")
+_COMM_OP = ("rank", "library", "op", "start_ns", "dur_ns", "step", "group", "launch_ns", "stream")
 
 
 def splits_of(rank: RankTables) -> tuple[StepSplit, ...]:
@@ -253,7 +259,8 @@ def splits_of(rank: RankTables) -> tuple[StepSplit, ...]:
 
 
 def _splits(rank: RankTables) -> tuple[StepSplit, ...]:
-    return step_splits(rank.vendor, rank.table("step"), rank.table("kernel"), rank.table("comm_op"))
+    tables = (rank.table(name) for name in ("step", "kernel", "comm_op"))
+    return step_splits(rank.vendor, *tables, rank.data.scan("host_op"))
 
 
 def typical_of(rank: RankTables) -> StepSplit | None:

@@ -38,12 +38,16 @@ def tasks_of_device(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> 
     counts. Operations without any device row (gloo on a CPU) are no device work.
     """
     columns = ["component", "start_ns", "dur_ns", "step", *more]
+    own, operations = counted_tasks(kernel, comm_op)
+    return pl.concat([own.select(columns), operations.select(columns)]).with_columns(_PART)
+
+
+def counted_tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of `kernel` and of `comm_op` that are the device's work, as for `tasks_of_device`."""
     if not kernel.height and SHOWN_AS_OPERATIONS not in comm_op["library"]:
-        return kernel.select(columns).with_columns(_PART)
-    work = ["compute", "copy"] if comm_op.height else ["compute", "copy", "comm"]
-    own = kernel.filter(pl.col("component").is_in(work)).select(columns)
-    comm = comm_op.select(pl.lit("comm").alias("component"), *columns[1:])
-    return pl.concat([own, comm]).with_columns(_PART)
+        return kernel, comm_op.clear().with_columns(pl.lit("comm").alias("component"))
+    work = _PARTS[::2] if comm_op.height else _PARTS
+    return kernel.filter(pl.col("component").is_in(work)), comm_op.with_columns(pl.lit("comm").alias("component"))
 
 
 def work_of(tasks: pl.DataFrame) -> DeviceWork:

@@ -5,14 +5,15 @@ docs/decisions/0003 says why. `model/typical_step.py` defines which step stands 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import polars as pl
 
 from hermes.knowledge.vendor_traits import traits
-from hermes.model.tables.unmarked_steps import FOUND, WHOLE
+from hermes.model.tables.unmarked_steps import FOUND
+from hermes.profiles.measure.steps.capture_extent import Extent, is_marked
 from hermes.profiles.measure.steps.device_work import DeviceWork, work_of
 
 
@@ -20,8 +21,9 @@ from hermes.profiles.measure.steps.device_work import DeviceWork, work_of
 class StepWindow:
     """The half-open window of one step in ns, and the device work in it.
 
-    `step` is None for the whole capture of a device, and 1 for the whole capture of a host alone. `mark` is the host's
-    mark, `first_ns` the first task that counts for the step; `work` is None if no device was recorded.
+    `step` is None for a capture without marks, and 1 where a reader marked the capture of a host alone as a whole.
+    `mark` is the host's mark, `first_ns` the first task that counts for the step; `work` is None if no device was
+    recorded.
     """
 
     step: int | None
@@ -33,15 +35,18 @@ class StepWindow:
     first_ns: int | None = None
 
 
-def step_windows(vendor: str, step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
-    """The steps of one rank, in order; one step for the whole capture if none was marked.
+def step_windows(
+    vendor: str, step: pl.DataFrame, tasks: pl.DataFrame, extent: Callable[[], Extent | None]
+) -> Iterator[StepWindow]:
+    """The steps of one rank, in order; one step, as long as the `extent`, for a capture without marks.
 
     On Ascend a step's window is the device's, and holds the work that the step launched. On other devices it is the
     host's mark, and holds what the device did in that time.
     """
-    if not step.height and tasks["step"].null_count() == tasks.height:
-        return _capture(work_of(tasks)) if tasks.height else iter(())
-    return _of_device(step, tasks) if traits(vendor).window == "device" else _of_host(step, tasks)
+    of_device = traits(vendor).window == "device"
+    if not is_marked(step) and not (of_device and tasks["step"].null_count() < tasks.height):
+        return _capture(step, tasks, extent())
+    return _of_device(step, tasks) if of_device else _of_host(step, tasks)
 
 
 def tasks_by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
@@ -52,10 +57,13 @@ def tasks_by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFram
         yield number, parts[(number,)]
 
 
-def _capture(work: DeviceWork) -> Iterator[StepWindow]:
-    span = (work.compute | work.comm | work.copy).span
-    if span:
-        yield StepWindow(step=None, kind="capture", start_ns=span[0], end_ns=span[1], work=work)
+def _capture(step: pl.DataFrame, tasks: pl.DataFrame, extent: Extent | None) -> Iterator[StepWindow]:
+    if extent:
+        number, start, length = step.select("step", "start_ns", "dur_ns").row(0) if step.height else (None, 0, 0)
+        yield StepWindow(
+            step=number, kind="capture", start_ns=extent[0], end_ns=extent[1],
+            work=work_of(tasks) if tasks.height else None, mark=(start, start + length) if step.height else None,
+        )  # fmt: skip
 
 
 def _of_device(step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
@@ -87,7 +95,7 @@ def _of_host(step: pl.DataFrame, tasks: pl.DataFrame) -> Iterator[StepWindow]:
         inside = busy.clip(*mark).span
         yield StepWindow(
             step=number,
-            kind="capture" if name == WHOLE else "found" if str(name).startswith(FOUND) else "host",
+            kind="found" if str(name).startswith(FOUND) else "host",
             start_ns=mark[0],
             end_ns=mark[1],
             work=work if tasks.height else None,
