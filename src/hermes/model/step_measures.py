@@ -24,8 +24,8 @@ class StepSplit:
     `window_kind` is `device`, `host`, `found` or `capture`. `device`: from the first to the last compute or
     communication task of the step, as in Ascend's tools. `host`: the framework's step mark, such as PyTorch's
     ProfilerStep. `found`: an unmarked step, found by the period of launches. `capture`: the whole capture. All parts
-    are None when the capture holds no device task. `preparing_ns` is the time from the host mark to the first device
-    task; `host_ns` is the length of the host mark.
+    are None when the capture holds no device task. `preparing_ns` is the time from the host mark, or of a capture
+    without marks from its first event, to the first device task; `host_ns` is the length of the host mark.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -44,7 +44,9 @@ class StepSplit:
         "copies without compute and communication", "Exposed copy", "未掩盖拷贝", of="window_ns"
     )
     free_ns: int | None = field("nothing of these", "Free", "空闲", of="window_ns")
-    preparing_ns: int | None = field("from the host's mark to the first device task", "Preparing", "准备")
+    preparing_ns: int | None = field(
+        "from the host's mark, else the capture's first event, to the first device task", "Preparing", "准备"
+    )
     host_ns: int | None = field("length of the host's mark", "Host", "主机")
 
     @property

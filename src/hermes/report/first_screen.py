@@ -19,7 +19,7 @@ from hermes.report.tree_text import draw_tree
 
 MOST_LINES = 40
 """The most lines of the first screen, at 80 columns: what one looks at without scrolling."""
-_ANSWER, _TREE, _ACTIONS = 8, 14, 3
+_ANSWER, _TREE, _ACTIONS = 8, 13, 3
 
 
 def render_first_screen(
@@ -38,6 +38,7 @@ def render_first_screen(
     # What users copy stands whole, however long.
     for capture in report.plan.captures[:1]:
         screen.raw(f"{screen.say(say_that.RECORD)}: {capture.command}", indent=0)
+        screen.line((screen.shorten(capture.why, screen.width - 4), "dim"), indent=2, most=1)
     rest = ", ".join(written) or f"hermes analyze {' '.join(paths)} --full"
     screen.raw(f"{screen.say(say_that.REST)}: {rest}", indent=0)
 

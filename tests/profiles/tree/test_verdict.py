@@ -398,6 +398,20 @@ def test_a_capture_without_marks_is_one() -> None:
     assert sentence(found).startswith("Capture of 100 ms. The device is idle 86% of the time. 86% of the capture")
 
 
+def test_a_capture_that_is_mostly_the_start_of_the_job_says_so() -> None:
+    whole = step(100, kind="capture")
+    rows = (row(Leaf.INPUT_WORKERS, 70), row(Leaf.NORM, 30))
+
+    def said(**told: object) -> str:
+        return sentence(judged(*rows, splits=(replace(whole, step=None, **told),)))  # type: ignore[arg-type]
+
+    assert "60% of it is the start of the job" in said(preparing_ns=60 * MS)
+    assert "start of the job" not in said(preparing_ns=40 * MS)
+    assert "start of the job" not in said(preparing_ns=60 * MS, window_kind="host")
+    compiled = judged(row(Leaf.COMPILING, 40), row(Leaf.FIRST_CALL, 30), row(Leaf.NORM, 30), splits=(whole,))
+    assert "70% of it is the start of the job" in sentence(compiled)
+
+
 def test_time_outside_of_the_steps_and_of_the_profiler_is_no_loss() -> None:
     found = judged(
         row(Leaf.END, 500, "aclrtResetDevice"), row(Leaf.PROFILER, 50), row(Leaf.DISPATCH, 20),

@@ -21,7 +21,8 @@ class CaptureContents:
     """What a capture holds: its ranks, the job's number of ranks, levels, Python stacks, vendors, steps per rank.
 
     `unrecorded` is the share of the step in which the host recorded nothing, if it is large, else 0. `idle`: a device
-    is idle for a notable part of the step.
+    is idle for a notable part of the step. `started` is the share of the capture that is the start of the job, if that
+    is most of it, else 0.
     """
 
     ranks: tuple[int, ...]
@@ -32,11 +33,12 @@ class CaptureContents:
     steps: int
     unrecorded: float = 0.0
     idle: bool = False
+    started: float = 0.0
 
 
 def next_captures(ranking: Ranking, recorded: CaptureContents) -> tuple[Capture, ...]:
     """The captures to make next, most useful first; empty if no open question needs a capture."""
-    found = [_awaited(ranking, recorded), _unseen(ranking, recorded), _stacks(ranking, recorded)]
+    found = [_later(recorded), _awaited(ranking, recorded), _unseen(ranking, recorded), _stacks(ranking, recorded)]
     found += [_level(ranking, recorded)]
     ranks: set[int] = set()
     kept = []
@@ -45,6 +47,17 @@ def next_captures(ranking: Ranking, recorded: CaptureContents) -> tuple[Capture,
             kept.append(one)
             ranks |= {*one.ranks}
     return tuple(kept)
+
+
+def _later(recorded: CaptureContents) -> Capture | None:
+    """A capture of steady steps, if the capture holds mostly the start of the job."""
+    if not recorded.started:
+        return None
+    return _capture(
+        recorded, (), level="", stacks=False, findings=(),
+        why=f"{recorded.started:.0%} of this capture is the start of the job, which comes once: record steady steps, "
+        "and mark them",
+    )  # fmt: skip
 
 
 def _awaited(ranking: Ranking, recorded: CaptureContents) -> Capture | None:

@@ -32,6 +32,7 @@ from hermes.profiles.rules._limits import FREE
 from hermes.profiles.rules.rule import by_share
 from hermes.profiles.tree.finding_cost_bound import bound_finding
 from hermes.profiles.tree.leaf_kinds import LeafKinds
+from hermes.profiles.tree.start_up import start_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +110,12 @@ def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobM
     facts, job = JobFacts(measures), seen.job
     fits = [fitting(one, facts, job) for one in ranking.problems]
     unrecorded = seen.unrecorded(kinds)
-    captures = next_captures(ranking, _recorded(seen, facts, unrecorded))
+    captures = next_captures(ranking, _recorded(seen, facts, unrecorded, kinds))
     made = plan(ranking, fits, replay, captures, facts.steps)
     return replace(made, unrecorded=unrecorded)
 
 
-def _recorded(seen: Evidence, facts: JobFacts, unrecorded: float) -> CaptureContents:
+def _recorded(seen: Evidence, facts: JobFacts, unrecorded: float, kinds: LeafKinds) -> CaptureContents:
     stacks = {str(value).lower() for value in facts.values("setting", "with_stack")}
     return CaptureContents(
         ranks=seen.coverage.ranks_seen,
@@ -125,6 +126,7 @@ def _recorded(seen: Evidence, facts: JobFacts, unrecorded: float) -> CaptureCont
         steps=facts.steps,
         unrecorded=unrecorded,
         idle=any(map(_is_idle, seen.measures.job.steps.typical_of_each)),
+        started=start_up(seen.measures.job.steps, kinds),
     )
 
 

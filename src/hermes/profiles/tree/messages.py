@@ -39,6 +39,7 @@ UNIT_STORING = sentence("verdict.unit_storing")
 def of(
     *,
     size: Message,
+    start: Message | None = None,
     state: Message | None = None,
     waits: Message | None = None,
     ends: Message | None = None,
@@ -94,6 +95,11 @@ def idle_on(*, rank: Rank, share: Share) -> None:
 @message("verdict.waits")
 def waits(*, share: Share, rank: Rank | None = None) -> None:
     """Message part: the share of the step in which ranks wait for each other."""
+
+
+@message("verdict.start")
+def start(*, share: Share) -> None:
+    """Message part: the share of a capture that is the start of the job."""
 
 
 @message("verdict.ends")

@@ -20,6 +20,7 @@ from hermes.profiles.tree import messages as say_that
 from hermes.profiles.tree.leaf_kinds import MOSTLY, WORTH, LeafKind, LeafKinds
 from hermes.profiles.tree.long_steps import LongSteps, long_steps
 from hermes.profiles.tree.path_of_waits import Change, WaitPath
+from hermes.profiles.tree.start_up import start_up
 
 UNLIKE = Limit(
     value=3.0, unit="times as long as the steps before the capture, or as short", source="docs/evidence/noise.md"
@@ -92,8 +93,10 @@ def verdict(given: VerdictGrounds) -> Verdict:
     best, most = _best(given), given.kinds.every[0]
     won = best if best.curable >= _worth(given) else None
     said = _made_of(given) if won is None else _said(given, most, won)
+    begun = start_up(given.steps, given.kinds)
     message = say_that.of(
-        size=_size(given), state=_state(given, kind), ends=None if ends is None else say_that.ends(what=ends),
+        size=_size(given), start=say_that.start(share=begun) if begun else None, state=_state(given, kind),
+        ends=None if ends is None else say_that.ends(what=ends),
         waits=_waits(given, top), said=said, long=_long(given), line=_no_line(given, top) if kind else None,
         unlike=_unlike(given), device=None if given.device else say_that.NO_DEVICE,
     )  # fmt: skip

@@ -193,6 +193,7 @@ def _split(rank: int, one: StepWindow) -> StepSplit:
             preparing_ns=None,
             host_ns=host_ns,
         )
+    begin = start if one.kind == "capture" else mark[0] if mark else None
     compute, comm, copy = (part.clip(start, end) for part in (work.compute, work.comm, work.copy))
     exposed = comm - compute
     return StepSplit(
@@ -208,7 +209,7 @@ def _split(rank: int, one: StepWindow) -> StepSplit:
         copy_ns=copy.total,
         copy_exposed_ns=(copy - compute - comm).total,
         free_ns=(window(start, end) - compute - comm - copy).total,
-        preparing_ns=one.first_ns - mark[0] if mark and one.first_ns is not None else None,
+        preparing_ns=None if begin is None or one.first_ns is None else one.first_ns - begin,
         host_ns=host_ns,
     )
 

@@ -60,9 +60,11 @@ def tasks_by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFram
 def _capture(step: pl.DataFrame, tasks: pl.DataFrame, extent: Extent | None) -> Iterator[StepWindow]:
     if extent:
         number, start, length = step.select("step", "start_ns", "dur_ns").row(0) if step.height else (None, 0, 0)
+        work = work_of(tasks)
         yield StepWindow(
             step=number, kind="capture", start_ns=extent[0], end_ns=extent[1],
-            work=work_of(tasks) if tasks.height else None, mark=(start, start + length) if step.height else None,
+            work=work if tasks.height else None, mark=(start, start + length) if step.height else None,
+            first_ns=work.span[0] if work.span else None,
         )  # fmt: skip
 
 
