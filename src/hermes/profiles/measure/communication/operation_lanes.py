@@ -107,10 +107,11 @@ def _lane(part: pl.DataFrame, hosts: Mapping[int, str | None]) -> Lane:
     )
 
 
-def fit(one: Lane, other: Lane) -> Fit | None:
+def fit(one: Lane, other: Lane, *, recorded: bool) -> Fit | None:
     """How well two lanes end together; None if they cannot be one communicator.
 
-    Of one recorded group, only the pairs are open. Then ends may lie apart, if no other order lets the lanes overlap.
+    `recorded`: both ranks are recorded as members of the group. Then only the pairs are open, and ends may lie apart
+    if no other order lets the lanes overlap.
     """
     same = one.group is not None and one.group == other.group
     found = (_ending_together(one, other, here, there) for here, there in _alignments(one, other, same=same))
@@ -118,7 +119,7 @@ def fit(one: Lane, other: Lane) -> Fit | None:
         (one for one in found if one is not None),
         key=lambda one: (one.apart_ns // _LATENCY_NS, -one.fitting, one.apart_ns), default=None,
     )  # fmt: skip
-    return best or (_overlapping(one, other) if same else None)
+    return best or (_overlapping(one, other) if same and recorded else None)
 
 
 def _alignments(one: Lane, other: Lane, *, same: bool) -> Iterator[tuple[Ints, Ints]]:

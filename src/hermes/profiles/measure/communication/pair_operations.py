@@ -102,14 +102,17 @@ def _doubtful(
     """
     offsets = {clock.rank: (clock.offset_ns, clock.error_ns or 0) for clock in clocks}
     rows = rows_with_partners(every, offsets).filter(pl.col("manner") != "pair")
-    numbered = every.select("rank", "comm_id", numbered=pl.col("key") != pl.col("name"))
+    # Names that number the operations are equal on all ranks, wherever captures begin. All members reduce equal sizes.
+    whole = pl.when(pl.col("op") == "all_reduce").then("bytes").alias("whole")
+    recorded = every.select("rank", "comm_id", whole, numbered=pl.col("key") != pl.col("name"))
     last, first_out = pl.col("aligned_ns").max(), (pl.col("end_ns") + pl.col("offset_ns")).min()
-    keys = rows.join(numbered, on=["rank", "comm_id"], how="left").group_by("group", "manner", "key").agg(
+    keys = rows.join(recorded, on=["rank", "comm_id"], how="left").group_by("group", "manner", "key").agg(
         pl.len().alias("seen"),
         pl.col("numbered").any(),
         contradicted(last, first_out, pl.col("error_ns").max()).alias("wrong"),
+        (pl.col("whole").min() != pl.col("whole").max()).fill_null(value=False).alias("unlike"),
     )  # fmt: skip
-    keys = keys.with_columns(pl.col("wrong") & (pl.col("manner") != "rooted"))
+    keys = keys.with_columns((pl.col("wrong") & (pl.col("manner") != "rooted")) | pl.col("unlike"))
     ranks = rows.group_by("group").agg(pl.col("rank").unique())
     found = keys.join(ranks, on="group").group_by("group", maintain_order=True).agg(
         (pl.col("numbered") & (pl.col("seen") < pl.col("rank").list.len())).any().alias("uneven"),
@@ -198,7 +201,8 @@ def _clusters(lanes: Sequence[Lane], groups: Mapping[str, GroupInfo], budget: li
                 if budget[0] <= 0 or not _may_join(cluster, lane, groups):
                     continue
                 budget[0] -= 1
-                found = fit(cluster.lanes[0], lane)
+                known = name is not None and name in groups and groups[name].members is not None
+                found = fit(cluster.lanes[0], lane, recorded=known)
                 if found is not None and (best is None or found.apart_ns < best[1].apart_ns):
                     best = cluster, found
         if best is None:
