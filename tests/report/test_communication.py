@@ -25,7 +25,8 @@ KIND = GroupKind(
     bus_gb_per_s=96.25, least_bus_gb_per_s=96.25, slowest=(0, 1), transport="HCCS", of_link=0.53,
 )  # fmt: skip
 GROUP = GroupOp(
-    group="dp", parallel="dp", parallel_source="name", members=(0, 1), size=2, ranks=(0, 1), op="all_reduce",
+    group="dp", parallel="dp", parallel_source="name", members=(0, 1), members_source="recorded", size=2, ranks=(0, 1),
+    op="all_reduce",
     library="hccl", operations=4, rows=8, split_rows=8, unmatched=0, elapse_ns=200 * MS + 1, split_elapse_ns=200 * MS,
     wait_ns=190 * MS, transfer_ns=9 * MS, idle_ns=1 * MS, hidden_ns=0, waste=0.95, error_ns=None, bytes=None,
     transfer_median_ns=2 * MS, algorithm_gb_per_s=None, bus_gb_per_s=None, transport=None, link_gb_per_s=None,

@@ -78,7 +78,7 @@ def test_the_tree_of_a_page_stands_under_the_verdict_with_the_leaf_of_the_verdic
     assert "waiting for another rank" in opened
     said = section(page)
     assert "96.0 ms 73.8% exposed communication 90.0 ms 69.2% waiting for another rank named by the verdict" in said
-    assert "rank 5, others wait curable: at most 90.0 ms" in said
+    assert "waits for rank 5 curable: at most 90.0 ms" in said
     assert "operators that launch aten::mm in train.py:12 `step` curable: at most 20.0 ms" in said
     assert "7.90 ms 6.1% Conv2D curable: not known" in said
 

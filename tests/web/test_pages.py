@@ -105,7 +105,7 @@ def test_the_overview_shows_the_verdict_and_its_leaf_before_one_scrolls(served: 
     page = visit(served, width=1440).page
     chosen = page.locator(".timetree .chosen")
     chosen.wait_for()
-    assert "rank 2, others wait" in chosen.inner_text()
+    assert "more on rank 2 than on others" in chosen.inner_text()
     assert chosen.evaluate("(one) => one.getBoundingClientRect().bottom") < 900
     # Since when is said below, by the first findings.
     page.locator(".finding .since", has_text="in all 3 steps").first.wait_for()

@@ -28,7 +28,7 @@ def clicked(selector: str) -> Step:
 
 
 ANSWERS: dict[int, tuple[list[Step], str, str]] = {
-    1: ([], ".page", r"garbage.*rank 2, others wait.*in all 3 steps"),
+    1: ([], ".page", r"garbage.*more on rank 2 than on others.*in all 3 steps"),
     2: ([], ".verdict", r"of each step .*Next:"),
     3: ([clicked(".go[aria-label*='rank 2, step 11']")], ".page-timeline .lead + *, .page-timeline form", r"Ranks"),
     4: ([page_of("Operators"), clicked("table.rows td.go a")], ".page-timeline form", r"Ranks"),

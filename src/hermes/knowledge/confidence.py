@@ -63,6 +63,7 @@ CONFIDENCE: Final[Mapping[str, Confidence]] = {
     "COM001.unrecorded": Confidence(0.5, "docs/rules/COM001.md: waiting is not recorded apart from transfers"),
     "COM002": Confidence(0.8, f"{_TRUST}: a capture and case COM-21"),
     "COM002.in_fused_kernels": Confidence(0.7, _NONE),
+    "COM002.inferred": Confidence(0.7, "docs/rules/COM002.md: the members of the group were not recorded"),
     "COM002.more_work": Confidence(0.6, "docs/rules/COM002.md: the others take over part of its work"),
     "COM002.not_collected": Confidence(0.7, "docs/rules/COM002.md: the awaited rank was not collected"),
     "COM004": Confidence(0.8, _TOOL),

@@ -61,6 +61,9 @@ class GroupOp:
         "`name`, `inferred` (from its operations and ranks) or `unknown`", "Known from", "依据"
     )
     members: tuple[int, ...] | None = field("global ranks", "Members", "成员")
+    members_source: Literal["recorded", "inferred", "unknown"] = field(
+        "`recorded`, `inferred` (from the ranks that took part) or `unknown`", "Members known from", "成员依据"
+    )
     size: int | None = field("members", "Size", "规模")
     ranks: tuple[int, ...] = field("ranks that were read", "Ranks", "卡")
     op: str = field("operation", "Operation", "操作")

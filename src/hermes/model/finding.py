@@ -216,6 +216,13 @@ class Loss(Finding):
         return self.fault.explains if self.fault else frozenset({self.about})
 
     @property
+    def awaited(self) -> frozenset[int]:
+        """The ranks that a finding about waiting blames."""
+        if (self.fault.about if self.fault else self.about) is not Leaf.WAIT:
+            return frozenset()
+        return frozenset(blame.rank for blame in self.blames if blame.is_rank and blame.rank is not None)
+
+    @property
     def key(self) -> Key:
         """The code and the fault, which tell this finding from findings of other faults."""
         return self.code, self.fault

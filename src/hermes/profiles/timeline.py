@@ -15,12 +15,10 @@ from hermes.model.path_measures import PathStretch, StepFree, StepPath
 from hermes.model.report import Report
 from hermes.model.step_measures import ClockOffset
 from hermes.model.tables import RUNTIME_KINDS
-from hermes.model.tables.collective_keys import synchronising
 from hermes.model.timeline import ANALYSIS, FINDINGS, Curve, Lane
 from hermes.profiles import messages
 from hermes.profiles.load import Loaded, RankData
-from hermes.profiles.measure.communication.last_arrivals import identified_operations
-from hermes.profiles.pipeline.analyze import analyze
+from hermes.profiles.pipeline.analyze import analyze, outlined
 
 ALL_STRETCHES = 1_000_000
 _HOST, _DEVICE, _COMM, _COUNTERS = "host", "device", "communication", "counters"
@@ -64,11 +62,12 @@ def timeline(loaded: Loaded, cut: TimelineCut, report: Report | None = None) -> 
         raise InputError(messages.NONE_OF_RANKS, where="--ranks", hint=messages.do_have_ranks(ranks=have))
     first = first_moment(loaded, report)
     spans = _spans(report, cut, first, offsets)
+    met = _met(loaded) if len(ranks) > 1 else _NONE_MET
     lanes: list[Lane] = []
     curves: list[Curve] = []
     for rank in ranks:
         view = _View(rank, offsets.get(rank.rank, 0), spans.get(rank.rank, (None, None)))
-        lanes += [*_found(report, view), *_host(view), *_device(view), *_comm(view)]
+        lanes += [*_found(report, view), *_host(view), *_device(view), *_comm(view, met)]
         curves += _curves(view)
     lanes = [lane for lane in lanes if lane.rows.height]
     if not lanes:
@@ -84,6 +83,15 @@ def timeline(loaded: Loaded, cut: TimelineCut, report: Report | None = None) -> 
         curves=tuple(c for c in curves if c.rows.height),
         first_ns=first,
     )
+
+
+_NONE_MET = pl.DataFrame(schema={"rank": pl.Int64, "comm_id": pl.Int64, "meeting": pl.String})
+
+
+def _met(loaded: Loaded) -> pl.DataFrame:
+    """The collectives that no rank leaves before all have arrived: `rank`, `comm_id` and `meeting`, equal on all."""
+    rows = outlined(loaded).made.rows.filter((pl.col("manner") == "all") & pl.col("matched"))
+    return rows.select("rank", "comm_id", pl.format("{} {}", "group", "key").alias("meeting"))
 
 
 def first_moment(loaded: Loaded, report: Report) -> int:
@@ -142,10 +150,6 @@ class _View:
             found = self._data.between(table, wanted, self.begin, self.end)
         return found.with_columns(pl.col("start_ns") + self.offset_ns)
 
-    def whole(self, table: str) -> pl.DataFrame:
-        """All rows of a table that has no times."""
-        return self._data.table(table)
-
     def samples(self, table: str, *columns: str) -> pl.DataFrame:
         """Samples of a table in the time range; `ts_ns` is on the common clock."""
         found = self._data.table(table, "ts_ns", *columns)
@@ -202,12 +206,12 @@ def _device(view: _View) -> Iterator[Lane]:
     yield from _lanes(view, _DEVICE, rows.select("start_ns", "dur_ns", "name", "detail", "arrives", "lane"), "lane")
 
 
-def _comm(view: _View) -> Iterator[Lane]:
+def _comm(view: _View, met: pl.DataFrame) -> Iterator[Lane]:
     """Tracks of collectives by group, and below them the transfers and waits of each plane."""
-    rows = view.rows("comm_op", "comm_id", "name", "op", "group", "sequence", "peer", "bytes")
-    whole = identified_operations(view.rank, rows, view.whole("group"))
-    met = synchronising(whole).select("comm_id", pl.format("{} {}", "group", "key").alias("meeting"))
-    rows = rows.join(met, on="comm_id", how="left", maintain_order="left")
+    rows = view.rows("comm_op", "comm_id", "name", "op", "group", "bytes")
+    rows = rows.join(
+        met.filter(pl.col("rank") == view.rank).drop("rank"), on="comm_id", how="left", maintain_order="left"
+    )
     rows = rows.with_columns(
         pl.format("group {}", pl.col("group").fill_null("unknown")).alias("lane"),
         pl.concat_str("op", pl.format("{} bytes", "bytes"), separator=" ", ignore_nulls=True).alias("detail"),

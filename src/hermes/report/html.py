@@ -47,7 +47,7 @@ _BOUNDS = {
 _PARTS = {"idle": "host", "compute": "compute", "communication": "comm", "copy": "copy", "outside": "free"}
 _TREE_WORDS = {
     "title": tree_messages.TITLE, "exclusive": tree_messages.EXCLUSIVE, "chosen": tree_messages.CHOSEN,
-    "not_known": tree_messages.NOT_KNOWN, "at": tree_messages.at, "on": tree_messages.on,
+    "not_known": tree_messages.NOT_KNOWN, "at": tree_messages.at,
     "curable": tree_messages.curable,
 }  # fmt: skip
 _LAYERS = {

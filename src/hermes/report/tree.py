@@ -24,12 +24,16 @@ _OF_HOST: dict[Part, Message] = {**_PARTS, "idle": say_that.BETWEEN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeRow:
-    """A row of a leaf: its operator or call, its place, the rank that others wait for, and its largest gain."""
+    """A row of a leaf: its operator or call, its place, a rank, and its largest gain.
+
+    The rank has more of the leaf than the others, or is awaited, as `whose` says.
+    """
 
     how: Message | None
     what: str
     place: str
     rank: int | None
+    whose: Message | None
     ns: int
     curable_ns: int | None
 
@@ -143,9 +147,10 @@ def _leaf(leaf: Leaf | None, title: Message, rows: Sequence[TreeRow]) -> TreeLea
 
 def _row(row: JobLeaf) -> TreeRow:
     named = row.how is How.CALL and (row.what or row.rank is not None)
+    whose = say_that.awaited if row.leaf is Leaf.WAIT else say_that.on
     return TreeRow(
-        how=None if named else row.how.message, what=row.what, place=row.place, rank=row.rank, ns=row.total_ns,
-        curable_ns=row.curable_ns,
+        how=None if named else row.how.message, what=row.what, place=row.place, rank=row.rank,
+        whose=None if row.rank is None else whose(rank=row.rank), ns=row.total_ns, curable_ns=row.curable_ns,
     )  # fmt: skip
 
 
@@ -153,6 +158,6 @@ def _together(rows: Sequence[TreeRow], title: Message) -> TreeRow:
     """Rows merged into one; its possible gain is known only if each row's gain is known."""
     known = [row.curable_ns for row in rows if row.curable_ns is not None]
     return TreeRow(
-        how=title, what="", place="", rank=None, ns=sum(row.ns for row in rows),
+        how=title, what="", place="", rank=None, whose=None, ns=sum(row.ns for row in rows),
         curable_ns=sum(known) if len(known) == len(rows) else None,
     )  # fmt: skip

@@ -25,6 +25,11 @@ def on(*, rank: Rank) -> None:
     """The rank that spends more in a leaf than the others."""
 
 
+@message("tree.awaited")
+def awaited(*, rank: Rank) -> None:
+    """The rank for which a row waits."""
+
+
 @message("tree.at")
 def at(*, place: Name) -> None:
     """The place of a row: a line of the user's code, else a range, else an operator."""

@@ -50,18 +50,18 @@ def _line(screen: Screen, tree: TimeTree, whole: int, indent: int, ns: int, titl
 
 
 def _words(screen: Screen, rows: Sequence[TreeRow], whole: int) -> str:
-    """The longest operators or calls of a leaf, and the ranks that others wait for in it."""
+    """The longest operators or calls of a leaf, and the rank that has most of it."""
     names = Counter[str]()
-    late = Counter[int]()
+    ranks = Counter[Message]()
     for row in rows:
         names[row.what or row.place] += row.ns
-        if row.rank is not None:
-            late[row.rank] += row.ns
+        if row.whose is not None:
+            ranks[row.whose] += row.ns
     said = [
         f"{screen.shorten(name, _NAME_LETTERS)} {share(ns, whole)}" for name, ns in names.most_common(_NAMES)
         if name and ns >= LEAST * 10 * whole
     ]  # fmt: skip
-    for rank, ns in late.most_common(1):
+    for whose, ns in ranks.most_common(1):
         if 2 * ns >= whole:
-            said.append(screen.say(say_that.on(rank=rank)))
+            said.append(screen.say(whose))
     return " · ".join(said)

@@ -74,7 +74,8 @@ def computing(*rows: object) -> tuple[object, ...]:
 def group_op(op: str = "all_reduce", ranks: Sequence[int] = (0, 1), **given: Any) -> GroupOp:
     """The row of one operation of one group, whose transfers are exposed unless `hidden_ns` says otherwise."""
     values: dict[str, Any] = {
-        "group": "dp", "parallel": "dp", "parallel_source": "name", "members": tuple(ranks), "size": len(ranks),
+        "group": "dp", "parallel": "dp", "parallel_source": "name", "members": tuple(ranks),
+        "members_source": "recorded", "size": len(ranks),
         "library": None, "operations": 1, "rows": len(ranks), "split_rows": len(ranks), "unmatched": 0,
         "elapse_ns": 1_000, "split_elapse_ns": 1_000, "wait_ns": 0, "transfer_ns": 1_000 * len(ranks), "idle_ns": None,
         "hidden_ns": 0, "waste": 0.0, "error_ns": 0, "bytes": 10**9, "transfer_median_ns": 1_000,

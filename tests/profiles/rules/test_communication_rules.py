@@ -109,6 +109,16 @@ def test_a_collected_rank_that_computes_longer_is_told_so(measures: Make, split:
     assert not any("Collect" in say(action.do) for action in finding.actions)
 
 
+def test_a_rank_is_blamed_with_less_confidence_if_the_members_of_its_groups_are_inferred(
+    measures: Make, split: Split, wait: Wait
+) -> None:
+    given = slow_rank(measures, split, wait, 900)
+    told, inferred = (group_op(ranks=(0, 1, 2), members_source=source) for source in ("recorded", "inferred"))
+    assert only(com002.straggler, given.with_rows([told])).confidence == 0.8
+    assert only(com002.straggler, given.with_rows([inferred])).confidence == 0.7
+    assert only(com002.straggler, given.with_rows([told, inferred])).confidence == 0.8
+
+
 def test_a_collected_rank_whose_device_is_free_longer_is_told_so(measures: Make, split: Split, wait: Wait) -> None:
     finding = only(com002.straggler, slow_rank(measures, split, wait, 600, free=400))
     assert "host" in say(finding.message)

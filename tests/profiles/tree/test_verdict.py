@@ -547,3 +547,14 @@ def test_the_rank_is_the_one_with_most_of_the_leaf_and_of_alike_ones_the_slowest
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)
 def test_a_fault_explains_the_leaf_that_it_is_about(fault: Fault) -> None:
     assert (fault.about in fault.explains) is isinstance(fault.about, Leaf)
+
+
+def test_a_finding_about_waiting_stands_under_the_leaf_that_makes_the_named_rank_late() -> None:
+    late = (row(Leaf.COMPILING, 40, rank=1), row(Leaf.MATRIX_PRODUCT, 20, rank=1))
+    waiting = (row(Leaf.WAIT, 40, awaited=1), row(Leaf.MATRIX_PRODUCT, 20))
+    straggler = finding(Fault.STRAGGLER, 40, blames=(Blame.of_rank(1),))
+    placed = kinds_of(*waiting, *late).placed(straggler)
+    assert placed.about is Leaf.COMPILING
+    assert placed.awaited == {1}
+    # The path does not lead to a rank that was not collected.
+    assert kinds_of(*waiting).placed(straggler).about is Leaf.WAIT

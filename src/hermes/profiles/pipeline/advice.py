@@ -102,7 +102,8 @@ def ranked(
         floor = without_profiler(floor, known.captured_spread_ns, known.steps + captured)
     room = GainBound.of(job.steps)
     gained = with_gains(findings, replay, paths.only, room)
-    return rank([bound_finding(job, one) for one in gained], replay, floor, step, room, kinds.claim)
+    bounded = [kinds.placed(bound_finding(job, one)) for one in gained]
+    return rank(bounded, replay, floor, step, room, kinds.claim)
 
 
 def advised(ranking: Ranking, replay: StepReplay, seen: Evidence, measures: JobMeasures, kinds: LeafKinds) -> Plan:

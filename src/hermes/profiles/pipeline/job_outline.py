@@ -12,15 +12,16 @@ from hermes.base.errors import Diagnostic
 from hermes.base.number_ranges import unpacked
 from hermes.model.step_measures import ClockOffset
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.align.offsets import clock_offsets
 from hermes.profiles.measure.communication import group_ops
 from hermes.profiles.measure.communication.last_arrivals import (
     ArrivalsByRank,
     arrivals,
     arrivals_by_starts,
+    meetings,
     operations_of_all_ranks,
 )
-from hermes.profiles.measure.communication.match_ungrouped import match_ungrouped
+from hermes.profiles.measure.communication.pair_operations import pair_operations
+from hermes.profiles.measure.communication.unrecorded_members import JobSize
 from hermes.profiles.measure.communication.wait_and_transfer import ID, GroupInfo, Operations, operations
 from hermes.profiles.measure.leaves.spells import is_sound
 from hermes.profiles.measure.stack_rank_tables import stacked
@@ -44,19 +45,25 @@ class JobOutline:
         self.places = {one.rank: group_ops.RankPlace(host=one.input.host, chip=one.input.chip) for one in ordered}
         self.worlds = Counter(one.world_size for one in ordered if one.world_size)
         self.highest = Counter(one.highest + 1 for one in ordered if one.highest is not None)
-        self.groups = _groups(ordered)
+        recorded = _groups(ordered)
         # If the job does not tell its number of ranks, its largest group gives a lower bound.
-        sizes = [info.size or 0 for info in self.groups.values()]
+        sizes = [info.size or 0 for info in recorded.values()]
         self.world = max(len(ordered), max(self.worlds, default=0), max(sizes, default=0))
         hosts = {rank: place.host for rank, place in self.places.items()}
-        by_order = match_ungrouped(
-            operations_of_all_ranks({one.rank: one.operations for one in ordered}), hosts, self.world
-        )
-        self.every = by_order.every.drop("stream", strict=False)
-        self.match_notes = by_order.notes
-        self.groups |= by_order.groups
         self._late = _late(ordered, self.collected)
-        self.clocks: tuple[ClockOffset, ...] = clock_offsets(hosts, self.every) if len(hosts) > 1 else ()
+        awaited: int = self._late["late"].max() or 0  # type: ignore[assignment]
+        size = JobSize(
+            collected=self.collected,
+            told=max(self.worlds, default=None),
+            least=max(self.world, max(self.highest, default=0), max(self.collected, default=0) + 1, awaited + 1),
+        )
+        paired = pair_operations(
+            operations_of_all_ranks({one.rank: one.operations for one in ordered}), recorded, hosts, size
+        )
+        self.every = paired.every.drop("stream", strict=False)
+        self.match_notes = paired.notes
+        self.groups: Mapping[str, GroupInfo] = paired.groups
+        self.clocks: tuple[ClockOffset, ...] = paired.clocks
         self._covered = {
             one.rank: int(one.operations["start_ns"].max())  # type: ignore[arg-type]
             for one in ordered if one.operations.height >= MOST_OPERATIONS
@@ -107,6 +114,10 @@ class JobOutline:
         lines = [info.members for identity, info in self.groups.items() if self.kinds[identity] == "pp"]
         return pipeline.stages_of(self._stages, [line for line in lines if line], self.made.rows)
 
+    def meetings(self) -> list[dict[int, int]]:
+        """The operations that several ranks have and that no rank contradicts: `comm_id` by rank."""
+        return meetings(self.made.rows.filter("matched"))
+
     def binding(self, bound: Mapping[int, pl.DataFrame]) -> pl.DataFrame:
         """The binding waits of all ranks, as `path_of_waits` takes them; `bound` has their `comm_id` by rank."""
         rows = self.made.rows.select("rank", "comm_id", *ID, "start_ns", "arrival_ns", "last", "split")
@@ -154,11 +165,11 @@ class JobOutline:
 
 
 def _groups(outlines: Sequence[RankOutline]) -> dict[str, GroupInfo]:
-    """All process groups, each as the first rank that knows it describes it."""
+    """All process groups, each as the first rank that knows its size describes it; of several sizes the largest."""
     found: dict[str, GroupInfo] = {}
     for one in outlines:
         for group in one.groups:
-            if group.identity not in found:
+            if group.identity not in found or (found[group.identity].size or 0) < (group.size or 0):
                 members = unpacked(group.members) if group.members is not None else None
                 found[group.identity] = GroupInfo(label=group.label, members=members, size=group.size)
     return found

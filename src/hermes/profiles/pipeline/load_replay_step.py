@@ -10,7 +10,6 @@ from hermes.base.errors import InputError
 from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.load import Loaded
-from hermes.profiles.measure.communication.last_arrivals import meetings
 from hermes.profiles.measure.path.fused_meetings import fused_meetings
 from hermes.profiles.measure.path.rank_nodes import RankDone, RankPart
 from hermes.profiles.measure.path.step_path import AFTER_NS, BEFORE_NS, RankRows
@@ -70,7 +69,7 @@ def step_of(loaded: Loaded, job: JobOutline, load: StepLoader | None = None) -> 
 
 def joined_step(job: JobOutline, made: StepParts) -> JobStep:
     """Join the parts of all ranks into one step."""
-    return job_step(made.parts, made.rows, meetings(job.every), made.fused)
+    return job_step(made.parts, made.rows, job.meetings(), made.fused)
 
 
 def parts_of(loaded: Loaded, job: JobOutline, load: StepLoader | None = None) -> StepParts:

@@ -12,7 +12,6 @@ from hermes.base.errors import InputError
 from hermes.base.intervals import Ints
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.load import Loaded, present
-from hermes.profiles.measure.communication.last_arrivals import meetings
 from hermes.profiles.measure.path.event_builder import Builder
 from hermes.profiles.measure.path.event_graph import DEVICE, MET
 from hermes.profiles.measure.path.previous_tasks import NONE
@@ -113,7 +112,7 @@ def processor_step(loaded: Loaded, outline: JobOutline, gradients: Mapping[int, 
             rows = present(data).between("comm_op", _COMM_OP, split.start_ns, split.start_ns + split.window_ns)
             own = {comm: sent for comm, sent in _sent(rows.filter(pl.col("step") == split.step), offset)}
             ranks[data.rank] = _Rank(split, own, gradients.get(data.rank), offset)
-    return _joined(ranks, meetings(outline.every), slowest.step)
+    return _joined(ranks, outline.meetings(), slowest.step)
 
 
 def _sent(rows: pl.DataFrame, offset_ns: int) -> list[tuple[int, _Sent]]:

@@ -13,7 +13,7 @@ _WAITS = frozenset({Leaf.WAIT, Leaf.COMMUNICATION})
 
 def most_ns(job: Job, finding: Loss) -> int | None:
     """The largest time of a rank in the finding's leaves, in ns per step; None for waits and risks."""
-    if finding.about is Leaf.WAIT or finding.endangers:
+    if finding.about is Leaf.WAIT or finding.awaited or finding.endangers:
         return None
     rooms = (job.room_ns(rank, finding.explains) for rank in finding.ranks or job.spent)
     return max((room for room in rooms if room is not None), default=None)

@@ -116,11 +116,22 @@ class LeafKinds:
 
     def explained(self, finding: Loss) -> tuple[LeafKind, ...]:
         """The kinds that a finding explains, the longest first."""
-        late = {blame.rank for blame in finding.blames if blame.is_rank} if finding.about is Leaf.WAIT else set()
+        late = finding.awaited
         return tuple(
             kind for kind in self.competing
             if (kind.leaf in finding.explains or (late and kind.rank in late)) and _on_its_ranks(finding, kind)
         )  # fmt: skip
+
+    def placed(self, finding: Loss) -> Loss:
+        """A finding about waiting for a rank, about the leaf in which that rank spends most beyond the others.
+
+        Where the path of waits leads to the rank, the tree has that leaf in place of the wait.
+        """
+        sums = Counter[Leaf]()
+        for row in (row for kind in self.every for row in kind.rows):
+            if row.rank in finding.awaited and row.leaf is not Leaf.WAIT:
+                sums[row.leaf] += row.total_ns
+        return replace(finding, about=max(sums, key=lambda leaf: (sums[leaf], leaf))) if sums else finding
 
     def claim(self, finding: Loss, step_ns: int) -> float:
         """The share of the steps that a finding stands for: the possible gain of its leaf, if it explains the leaf.

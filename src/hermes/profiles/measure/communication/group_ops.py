@@ -170,6 +170,7 @@ def _group_op(
         parallel=parallel[0],
         parallel_source=parallel[1],
         members=info.members,
+        members_source=info.source if info.size is not None else "unknown",
         size=info.size,
         ranks=tuple(row["ranks"]),
         op=row["op"],

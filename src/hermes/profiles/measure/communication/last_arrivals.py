@@ -64,7 +64,7 @@ def arrivals_by_starts(every: pl.DataFrame, clocks: Mapping[int, tuple[int, int]
     The columns are `rank`, `comm_id`, and for the member that came last `at_ns` (on the rank's own clock), `last` and
     `last_id`. A send and its receive count as a collective of two. `every` comes from `operations_of_all_ranks`;
     `clocks` holds, by rank, what to add to its times and the error of that, in ns. A lead within the errors of both
-    clocks does not count.
+    clocks does not count, nor does a collective that a rank leaves before another arrives.
     """
     # Use integer codes: the texts stand in every row, and the rows of all ranks are copied more than once here.
     codes = (pl.col(name).cast(pl.Categorical).to_physical() for name in ("group", "key"))
@@ -76,8 +76,12 @@ def arrivals_by_starts(every: pl.DataFrame, clocks: Mapping[int, tuple[int, int]
         pl.col("comm_id").last().alias("last_id"),
         pl.col("aligned_ns").last().alias("at_ns"),
         pl.col("error_ns").last().alias("last_error_ns"),
+        contradicted(
+            pl.col("aligned_ns").last(), (pl.col("end_ns") + pl.col("offset_ns")).min(), pl.col("error_ns").max()
+        ).alias("contradicted"),
     )
-    late = rows.join(last.filter(pl.col("members") > 1), on=["group", "key"], how="inner").filter(
+    met = last.filter((pl.col("members") > 1) & ~pl.col("contradicted"))
+    late = rows.join(met, on=["group", "key"], how="inner").filter(
         (pl.col("rank") != pl.col("last"))
         & (pl.col("at_ns") - pl.col("aligned_ns") > pl.col("error_ns") + pl.col("last_error_ns"))
     )
@@ -110,6 +114,11 @@ def rows_with_partners(every: pl.DataFrame, clocks: Mapping[int, tuple[int, int]
         offset,
         pl.col("error_ns").fill_null(0),
     )
+
+
+def contradicted(last_start: pl.Expr, first_end: pl.Expr, error: pl.Expr) -> pl.Expr:
+    """Whether operations cannot be one collective: no member can leave before the last has arrived."""
+    return last_start > first_end + 2 * error
 
 
 def identity(group: str, members: tuple[int, ...]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -17,17 +18,21 @@ import polars as pl
 from hermes.base.intervals import Intervals, covered_lengths, union_of_intervals
 from hermes.knowledge.links import PART_OF_HCCL
 from hermes.knowledge.vendor_traits import SHOWN_AS_OPERATIONS
-from hermes.profiles.measure.communication.last_arrivals import identity, rows_with_partners
+from hermes.profiles.measure.communication.last_arrivals import contradicted, identity, rows_with_partners
 from hermes.profiles.measure.stack_rank_tables import left_join_in_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInfo:
-    """A process group: its display name, its global ranks if all are recorded, and its number of ranks."""
+    """A process group: its display name, its global ranks if all are known, and its number of ranks.
+
+    `source` says whether these were recorded, or inferred from the operations of the ranks.
+    """
 
     label: str
     members: tuple[int, ...] | None
     size: int | None
+    source: Literal["recorded", "inferred"] = "recorded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +169,7 @@ def _instances(
         pl.when(later).then("last_ns").otherwise("second_ns").alias("second_ns"),
     )
     # No member can leave before the last has arrived: rows that contradict this do not belong to one operation.
-    early = pl.col("last_ns") > pl.col("first_out_ns") + 2 * pl.col("error_ns")
+    early = contradicted(pl.col("last_ns"), pl.col("first_out_ns"), pl.col("error_ns"))
     return made.with_columns((~early | (pl.col("manner") == "rooted")).alias("matched")).drop(
         "late", "late_ns", "named"
     )

@@ -53,7 +53,7 @@ export function tree(splits) {
         const chosen = one.leaf !== "" && one.leaf === doc().verdict.leaf;
         return h("li", {}, h("details", { class: chosen ? "leaf chosen" : "leaf", open: chosen },
           h("summary", {}, figures(one.ns, one.leaf === "wait" ? "wait" : kind), h("span", {}, said(one.title), chosen ? h("small", { class: "bythis" }, said(named("tree.chosen"))) : null, h("code", {}, clip(clean(largest(one)), NAME)))),
-          h("ul", { class: "leafrows" }, shown(one.rows).map((row) => h("li", {}, figures(row.ns, one.leaf === "wait" ? "wait" : kind).slice(1), h("span", {}, described(row, steps)))))));
+          h("ul", { class: "leafrows" }, shown(one.rows).map((row) => h("li", {}, figures(row.ns, one.leaf === "wait" ? "wait" : kind).slice(1), h("span", {}, described(row, steps, one.leaf === "wait")))))));
       }))))),
     h("p", { class: "about" }, said(named("tree.exclusive"))),
   ];
@@ -68,11 +68,11 @@ function largest({ rows, ns }) {
   return 3 * most >= ns ? name : "";
 }
 
-/** What a row is, where, who waits, and what can be won of it. @param {Leaflet} row @param {number} steps */
-function described({ how, what, place, rank, curable }, steps) {
+/** What a row is, where, which rank has more of it or is awaited, and what can be won of it. @param {Leaflet} row @param {number} steps @param {boolean} wait */
+function described({ how, what, place, rank, curable }, steps, wait) {
   const facts = [
     place && place !== what ? spoken({ id: "tree.at", text: "", arguments: { place: { name: clip(place, NAME) } } }) : null,
-    rank === null ? null : said({ id: "tree.on", text: "", arguments: { rank: { rank } } }),
+    rank === null ? null : said({ id: wait ? "tree.awaited" : "tree.on", text: "", arguments: { rank: { rank } } }),
     said(curable === null ? named("tree.not_known") : { id: "tree.curable", text: "", arguments: { ns: { ns: Math.floor(curable / Math.max(steps, 1)) } } }),
   ];
   return [how ? h("span", {}, said(how)) : null, how && what ? " " : null, what ? h("code", {}, clip(clean(what), NAME)) : null, h("small", {}, facts.filter(Boolean).map((fact) => h("span", {}, fact)))];

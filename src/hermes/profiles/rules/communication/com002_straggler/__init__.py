@@ -6,6 +6,7 @@
 start times of a collective tell which rank arrived last, as exactly as the clocks allow. The rule compares the time in
 which a rank waits for one peer, per step, with the window, and names the peer. Ascend's waits run at the same time, and
 the longest one counts; otherwise their sum counts. On Ascend the peer need not have been captured.
+If the members of all groups of the two ranks are inferred from the operations, the confidence is lower.
 
 **In fused kernels.** Some kernels compute and communicate: a product with its all-reduce, or the dispatch of tokens to
 experts. Fused kernels count as compute, and no collective shows their waiting. All ranks leave such a kernel together,

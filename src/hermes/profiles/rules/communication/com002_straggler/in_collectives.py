@@ -11,7 +11,7 @@ from hermes.base.units import duration
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.vendor_cures import WITH_STACKS
 from hermes.model.code_measures import CodeLine
-from hermes.model.comm_measures import SlowRank
+from hermes.model.comm_measures import GroupOp, SlowRank
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, FindingMoment, Gain, Loss
 from hermes.model.host_measures import Before
@@ -74,6 +74,7 @@ def straggler(
     fused: Rows[FusedOperator],
     unprofiled: Rows[Before],
     balances: Rows[Balance],
+    groups: Rows[GroupOp],
 ) -> Iterator[Loss]:
     """A finding for each rank that some rank waits for longest; shorter waits at the same time overlap that wait."""
     longest: dict[int, PeerWait] = {}
@@ -84,7 +85,7 @@ def straggler(
             longest[wait.rank] = wait
     for peer in sorted({wait.peer for wait in longest.values()}):
         finding = _of_peer(
-            job, waits, pipelines, peer, fused, more=_has_more(job, balances, peer), unprofiled=unprofiled
+            job, waits, pipelines, peer, fused, groups, more=_has_more(job, balances, peer), unprofiled=unprofiled
         )
         if finding:
             chance = any(_by_chance(one) for one in slow if one.rank == peer)
@@ -162,7 +163,7 @@ def _other_stage(pipelines: Rows[Pipeline], wait: PeerWait) -> bool:
 
 def _of_peer(
     job: Job, waits: Rows[PeerWait], pipelines: Rows[Pipeline], peer: int, fused: Rows[FusedOperator],
-    *, more: Balance | None, unprofiled: Rows[Before],
+    groups: Rows[GroupOp], *, more: Balance | None, unprofiled: Rows[Before],
 ) -> Loss | None:  # fmt: skip
     slow: list[tuple[float, int, PeerWait, StepSplit]] = []
     for wait in (wait for wait in waits if wait.peer == peer and not _other_stage(pipelines, wait)):
@@ -193,7 +194,7 @@ def _of_peer(
         cost_ns=cost,
         share=share,
         gain=_gain(job, split, cost, more, unprofiled),
-        confidence=confidence("COM002.more_work" if more else "COM002" if collected else "COM002.not_collected"),
+        confidence=_confidence(worst, groups, more),
         evidence=(
             *(
                 Evidence(
@@ -221,6 +222,16 @@ def _of_peer(
         replay=(f"rank:{peer}=median",),
         actions=(_action(peer, worst.rank, why, collected=collected),),
     )
+
+
+def _confidence(wait: PeerWait, groups: Rows[GroupOp], more: Balance | None) -> float:
+    if more:
+        return confidence("COM002.more_work")
+    if not wait.peer_collected:
+        return confidence("COM002.not_collected")
+    shared = [group for group in groups if wait.rank in group.ranks and wait.peer in group.ranks]
+    inferred = bool(shared) and all(group.members_source == "inferred" for group in shared)
+    return confidence("COM002.inferred" if inferred else "COM002")
 
 
 def _has_more(job: Job, balances: Rows[Balance], late: int) -> Balance | None:

@@ -15,7 +15,13 @@ from hermes.profiles.measure.communication.last_arrivals import (
     operations_of_all_ranks,
     with_keys,
 )
-from hermes.profiles.measure.communication.match_ungrouped import MatchedGroups, match_ungrouped, rank_ranges_text
+from hermes.profiles.measure.communication.pair_operations import (
+    PairedOperations,
+    pair_operations,
+    rank_ranges_text,
+)
+from hermes.profiles.measure.communication.unrecorded_members import JobSize
+from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
 from hermes_testing import draw
 
 LATE = """
@@ -30,7 +36,7 @@ LATE = """
 
 def found(
     text: str, *, world: int = 0, host: str | None = "one", shift: Mapping[int, int] | None = None
-) -> MatchedGroups:
+) -> PairedOperations:
     """The operations as drawn, in cells of 100 us, without their groups."""
     no_groups = draw(text)["group"].clear()
     rows = {}
@@ -40,10 +46,21 @@ def found(
         )
         rows[rank] = with_keys(rank, identified_operations(rank, moved, no_groups))
     hosts = {rank: host and f"{host} {rank if shift and rank in shift else 0}" for rank in rows}
-    return match_ungrouped(operations_of_all_ranks(rows), hosts, world or len(rows))
+    return paired(rows, hosts, world=world)
 
 
-def groups(made: MatchedGroups) -> set[str]:
+def paired(
+    rows: Mapping[int, pl.DataFrame],
+    hosts: Mapping[int, str | None],
+    groups: Mapping[str, GroupInfo] | None = None,
+    *,
+    world: int = 0,
+) -> PairedOperations:
+    size = JobSize(collected=tuple(rows), told=world or None, least=max(world, len(rows)))
+    return pair_operations(operations_of_all_ranks(rows), groups or {}, hosts, size)
+
+
+def groups(made: PairedOperations) -> set[str]:
     return {info.label for info in made.groups.values()}
 
 
@@ -108,7 +125,7 @@ def test_devices_of_one_host_may_lie_apart_by_little_and_no_more() -> None:
     assert groups(_moved(text, 310_000)) == set()
 
 
-def _moved(text: str, ns: int) -> MatchedGroups:
+def _moved(text: str, ns: int) -> PairedOperations:
     """The operations as drawn, the second rank's later by so much, on the same host."""
     no_groups = draw(text)["group"].clear()
     rows = {}
@@ -116,7 +133,7 @@ def _moved(text: str, ns: int) -> MatchedGroups:
         start = pl.col("start_ns") * 100 + (ns if rank else 0)
         moved = own.with_columns(start, pl.col("dur_ns") * 100, pl.lit(7).alias("stream"))
         rows[rank] = with_keys(rank, identified_operations(rank, moved, no_groups))
-    return match_ungrouped(operations_of_all_ranks(rows), dict.fromkeys(rows, "one"), len(rows))
+    return paired(rows, dict.fromkeys(rows, "one"))
 
 
 def test_one_operation_does_not_tell_a_distance_of_clocks() -> None:
