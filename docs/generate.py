@@ -19,6 +19,7 @@ from hermes.cli.exit_codes import ENDED, rows_of
 from hermes.fleet.api import metric_families
 from hermes.knowledge import cases
 from hermes.knowledge.cases import Case
+from hermes.knowledge.input_files import INPUT_FILES
 from hermes.model.declare import Column as Field
 from hermes.model.declare import Declared, columns_of, declared, spread_out
 from hermes.model.limit import Limit
@@ -64,6 +65,12 @@ An archive may always unpack to 1 GiB. It may hold 10,000 files and folders, and
 size, up to the limit. A file of holes counts as an archive: its size is compared with the bytes that it holds."""
 
 
+_INPUTS = """\
+Give `hermes analyze` one of these files, a folder of them, an archive (`.tar.gz`, `.tgz`, `.zip`) or a URL
+(`s3://bucket/job`). `*` stands for any text. Names do not decide alone: Hermes looks into files whose names many
+programs use. A folder may hold one rank or many."""
+
+
 _METRICS = """\
 What [`hermes exporter`](exporter.md) serves. `hermes watch --format openmetrics` and `--textfile` tell the families of
 jobs.
@@ -78,6 +85,7 @@ def pages() -> dict[str, str]:
     """Every generated page: its path below docs/ and its text."""
     made = {"tables.md": _tables(), "cli.md": _commands(), "rules/README.md": _rules()}
     made["report-json.md"] = _report()
+    made["inputs.md"] = _inputs()
     made["limits.md"] = _input_limits()
     made["metrics.md"] = _metrics()
     made |= {f"rules/{rule.code}.md": _rule(rule) for rule in ALL}
@@ -175,6 +183,18 @@ def _state(rule: Rule) -> str:
 def _input_limits() -> str:
     rows = "\n".join(f"| `{one.variable}` | {one.most:,} {one.unit} | {_cell(one.why)} |" for one in LIMITS)
     return f"# Limits of input\n\n{_LIMITS}\n\n| variable | at most | why |\n|---|---|---|\n{rows}"
+
+
+def _inputs() -> str:
+    parts = [f"# Files that Hermes reads\n\n{_INPUTS}"]
+    for one in INPUT_FILES:
+        beside = f"\n\nRead beside them: {_listed(one.beside)}." if one.beside else ""
+        parts.append(f"## {one.program}\n\n{_listed(one.names)}\n\n{one.about}{beside}")
+    return "\n\n".join(parts)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _metrics() -> str:

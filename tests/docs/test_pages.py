@@ -24,7 +24,10 @@ from hermes.report.report_json import document
 from hermes.store.cache import Cache
 from hermes_testing import Fault, Job, generate
 
-_MORE = ("hermes.profiles.measure.", "hermes.model.service_measures", "hermes.model.role_measures")
+_MORE = (
+    "hermes.profiles.measure.", "hermes.model.service_measures", "hermes.model.role_measures",
+    "hermes.model.sum_measures",
+)  # fmt: skip
 """Where rows are declared that a rank measures itself and that stand among `Report.measured`."""
 _LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 

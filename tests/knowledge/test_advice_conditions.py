@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -164,8 +165,25 @@ def test_a_case_names_nothing_that_another_chip_or_library_or_training_alone_kno
 
 @each(cases.cases(), lambda one: str(one.id))
 def test_each_chip_of_a_case_has_a_change_that_fits(one: Case) -> None:
-    every = {chip: fitted_case(one, JobKind(chips=(chip,), libraries=EVERY, trains=True)) for chip in one.chips}
+    kind = JobKind(frameworks=("mindspore", "pytorch"), libraries=EVERY, trains=True)
+    every = {chip: fitted_case(one, replace(kind, chips=(chip,))) for chip in one.chips}
     assert [chip for chip, said in every.items() if said is None or not said.cure] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "fits"),
+    [
+        (("pytorch",), {"torch"}),
+        (("mindspore",), {"mindspore"}),
+        ((), set()),
+        (("mindspore", "pytorch"), {"torch", "mindspore"}),
+    ],
+)
+def test_an_unknown_framework_gets_no_advice_of_a_framework(said: tuple[str, ...], fits: set[str]) -> None:
+    kind = JobKind(chips=("ascend",), frameworks=said, trains=True)
+    texts = {"torch": "torch_npu.npu_rms_norm in place of its parts", "mindspore": "mindspore.jit over the cell"}
+    assert {name for name, text in texts.items() if fitted_prose(text, kind)} == fits
+    assert fitted_prose("Enlarge the batch.", kind)
 
 
 # What is left of a text -------------------------------------------------------------------------------------------

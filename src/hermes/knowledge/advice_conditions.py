@@ -131,8 +131,8 @@ class JobKind:
     """The kind of a job: chips in the words of cases, frameworks and libraries in lower case, whether it trains.
 
     If `chips` is empty, the chip is unknown: then advice for one vendor is not shown. If `frameworks` is empty, the
-    capture does not tell the framework: then it may be any. `types` are those that the matrix units of all the job's
-    chips have, empty if a chip is not known. `trains` is None if the capture does not tell.
+    capture does not tell the framework: then advice for one framework is not shown. `types` are those that the matrix
+    units of all the job's chips have, empty if a chip is not known. `trains` is None if the capture does not tell.
     """
 
     chips: tuple[str, ...] = ()
@@ -152,10 +152,9 @@ class JobKind:
             return False
         if fit.types and self.types and not {*fit.types} & {*self.types}:
             return False
-        if fit.frameworks and self.frameworks and not {*fit.frameworks} & {*self.frameworks}:
-            return False
         return all(not needed or {*needed} & {*own} for needed, own in (
-            (fit.chips, self.chips), (fit.libraries, (*self.libraries, *self.transports))
+            (fit.chips, self.chips), (fit.frameworks, self.frameworks),
+            (fit.libraries, (*self.libraries, *self.transports)),
         ))  # fmt: skip
 
 

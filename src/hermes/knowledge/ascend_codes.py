@@ -33,6 +33,8 @@ UNIT_OF_TASK: dict[str, str] = {
     "SDMA_SQE": "copy",
     "MEMCPY_ASYNC": "copy",
     "SDMA": "comm",
+    "HCCL": "comm",
+    "COMMUNICATION": "comm",
     "RDMA": "comm",
     "ROCCE_SQE": "comm",
     "Write Value": "comm",
@@ -112,8 +114,10 @@ OP_OF_HCCL: dict[str, str] = {
 
 # Kernels on AI CPU or vector cores that carry out a collective: communication, not compute.
 COMM_KERNEL = re.compile(
-    r"^(hcom_|aiv_(all|reduce|broad)|.*(allreduce|allgather|reducescatter|alltoall|broadcast)Aicpu)", re.I
+    r"^(hcom_|aiv_(all|reduce|broad)|AivKernel$|.*(allreduce|allgather|reducescatter|alltoall|broadcast)Aicpu)", re.I
 )
+COLLECTIVE_TYPES = ("HCCL", "COMMUNICATION")
+"""Types of tasks that are collectives as a whole: a newer profiler names those of a vector core so, too."""
 
 BYTES_OF_DTYPE: dict[str, int] = {
     "INT8": 1, "UINT8": 1, "HIF8": 1, "FP8E4M3": 1, "FP8E5M2": 1, "FP8E8M0": 1,

@@ -46,6 +46,11 @@ LONG_COPY_NS = 100_000
 """A copy of pageable memory is staged in some microseconds; a call of this length in ns waited for earlier work."""
 
 
+def waits_for_reports(call: str) -> bool:
+    """Whether a call is the one in which a thread of callbacks waits for reports of streams (AscendCL)."""
+    return "processreport" in call.lower()
+
+
 def is_copy(call: str) -> bool:
     """Whether a runtime call of this name copies memory."""
     return "memcpy" in call.lower()

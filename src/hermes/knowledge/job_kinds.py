@@ -24,6 +24,12 @@ FORWARD = (
 )
 """Names of model calls: a capture with such calls and without calls of `TRAINING` is of inference."""
 
+FRAMEWORKS: Mapping[str, str] = {
+    "pytorch": r"^aten::|^autograd::engine::|^c10d::|\bat::native::|(^|/)torch/(nn|autograd|optim|utils|_ops)\b",
+    "mindspore": r"(^|/)mindspore/|^(Default|Gradients)/",
+}
+"""Patterns of recorded names by framework: its operators, its files, and scopes of its graphs."""
+
 LIBRARIES: Mapping[str, str] = {
     "ddp": r"DistributedDataParallel|torch/nn/parallel/distributed\.py|torch::distributed::reducer|ddp\.reducer",
     "fsdp": r"FullyShardedDataParallel|^FSDP|fully_shard|torch/distributed/(_composable/)?fsdp/",

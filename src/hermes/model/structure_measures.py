@@ -234,3 +234,4 @@ class JobSigns:
         "whether gradients or optimizers were recorded; null where nothing of a model was", "Trains", "是否训练"
     )
     libraries: tuple[str, ...] = field("libraries and wrappers of which a name was recorded", "Libraries", "库")
+    frameworks: tuple[str, ...] = field("frameworks of which a name was recorded", "Frameworks", "框架")

@@ -14,6 +14,7 @@ from hermes.model.finding import Loss
 from hermes.model.path_measures import StepPath
 from hermes.model.report import Report
 from hermes.model.step_measures import CommunicationTop, KernelTop, OperatorTop, TopRow
+from hermes.model.sum_measures import RecordedSum
 from hermes.report import value_labels
 from hermes.report.comm_text import notable
 from hermes.report.compute_text import compute_items
@@ -44,6 +45,7 @@ from hermes.report.report_rows import (
 from hermes.report.role_text import role_lines
 from hermes.report.service_text import service_lines
 from hermes.report.split_text import draw_split
+from hermes.report.sums_text import draw_sums
 from hermes.report.terminal_lines import Piece, Screen
 from hermes.report.tree_text import draw_tree
 
@@ -73,6 +75,11 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     if not computes_on_host(report):
         _coverage(screen, report)
     screen.line(screen.say(report.verdict.message), style="bold", hang=0, most=8)
+    if report.rows(RecordedSum) and not report.steps:
+        draw_sums(screen, report)
+        _notes(screen, report)
+        _written(screen, written)
+        return
     draw_tree(screen, report)
     draw_plan(screen, report)
     draw_code(screen, report)
@@ -96,6 +103,11 @@ def render_text(report: Report, console: Console, *, written: Sequence[str] = ()
     if report.rows(CommunicationTop) or not computes_on_host(report):
         _top(screen, "Top communication", report.rows(CommunicationTop))
     _notes(screen, report)
+    _written(screen, written)
+
+
+def _written(screen: Screen, written: Sequence[str]) -> None:
+    """Name the files with the whole report."""
     if written:
         screen.gap()
         screen.line(f"All of it: {', '.join(written)}", style="dim")

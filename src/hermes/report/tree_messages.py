@@ -18,6 +18,8 @@ OTHERS = sentence("tree.others")
 EXCLUSIVE = sentence("tree.exclusive")
 CHOSEN = sentence("tree.chosen")
 NOT_KNOWN = sentence("tree.not_known")
+SUMS_OF_DEVICE = sentence("tree.sums_of_device")
+SUMS_OF_HOST = sentence("tree.sums_of_host")
 
 
 @message("tree.on")

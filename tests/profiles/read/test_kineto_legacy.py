@@ -70,6 +70,21 @@ def test_an_operator_that_runs_on_the_device_does_not_compute_on_the_host(tmp_pa
     assert {row.what for row in rows if row.leaf is Leaf.HOST_OPERATOR} == {"aten::randperm"}
 
 
+@pytest.mark.parametrize("name", ["aten::copy_", "copy_", "to"])
+def test_a_copy_that_its_call_waits_for_is_a_copy_between_host_and_device(name: str, tmp_path: Path) -> None:
+    events = [
+        *LINEAR,
+        *_op(name, 1_000, 900, (name, 1_050, 830), first=7),
+        # A cast: the kernel takes little of its call, or runs after it.
+        *_op(name, 2_000, 40, (name, 2_020, 5), first=8),
+        *_op(name, 3_000, 40, (name, 3_030, 300), first=9),
+    ]
+    kernel = _rank(tmp_path, events).table("kernel", "name", "component", "start_ns").sort("start_ns")
+    assert kernel.filter(pl.col("name") == name)["component"].to_list() == ["copy", "compute", "compute"]
+    rows = hermes.analyze(str(tmp_path)).measures["LeafTime"]
+    assert rows.filter(pl.col("leaf") == Leaf.EXPOSED_COPY)["total_ns"].sum() == 830_000
+
+
 def test_a_trace_without_rows_of_the_device_is_one_of_the_host(tmp_path: Path) -> None:
     # PyTorch 1.8 and later draw arrows without an end.
     events = [event for event in LINEAR if event["pid"] == "CPU functions"]

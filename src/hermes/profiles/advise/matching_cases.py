@@ -27,8 +27,6 @@ def runs(framework: str, job: JobKind) -> bool | None:
     text = framework.lower()
     if re.search(r"\bany\b", text) or any(_has(text, word) for word in _words(job)):
         return True
-    if not job.frameworks:
-        return None
     named = [word for word in TOLD_APART if _has(text, word)]
     return False if named else None
 

@@ -62,7 +62,7 @@ class Evidence:
         moved = {one.library for one in self.measures.rows(GroupOp)}
         return JobKind(
             chips=chips(one.vendor for one in self.inputs),
-            frameworks=self.frameworks,
+            frameworks=tuple(sorted({*self.frameworks, *(name for one in signs for name in one.frameworks)})),
             libraries=tuple(sorted({name for one in signs for name in one.libraries})),
             transports=() if None in moved else tuple(sorted(filter(None, moved))),
             types=self._types,

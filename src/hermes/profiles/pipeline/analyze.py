@@ -17,6 +17,7 @@ from hermes.model.leaf_time import LeafTime
 from hermes.model.report import Report, Verdict
 from hermes.model.service_measures import Requests
 from hermes.model.step_measures import AscendSplit
+from hermes.model.sum_measures import RecordedSum
 from hermes.profiles.advise.gain_ranges import with_ranges
 from hermes.profiles.engines.engine import Engine, LostRanksError, results_in_rank_order
 from hermes.profiles.engines.serial import Serial
@@ -201,6 +202,8 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             requests=found.rows(Requests),
             path=path,
             limits=WhatLimits(found.rows(OperatorCost), found.rows(ChipUsed)),
+            sums=found.rows(RecordedSum),
+            timeline=job.recorder.timeline if job.recorder else "",
         )
     )
     return replace(report, plan=plan, verdict=judged)

@@ -17,9 +17,13 @@ _SHOWN = 4
 _SLACK_NS = 1_000
 
 
-def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame) -> list[Diagnostic]:
-    """Notes on doubtful rows of the table `step` of one rank; none if its marks are as a profiler writes them."""
+def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame, *, starts: bool = False) -> list[Diagnostic]:
+    """Notes on doubtful rows of the table `step` of one rank; none if its marks are as a profiler writes them.
+
+    `starts`: the profiler starts the job, so the job has no object of the profiler that could mark a step.
+    """
     notes = []
+    mark = messages.DO_STEP_BY_FRAMEWORK if starts else messages.DO_STEP
     if not step.height or step["name"].to_list() == [WHOLE]:
         numbered = kernel["step"].null_count() < kernel.height
         notes.append(
@@ -27,7 +31,7 @@ def step_doubts(where: str, step: pl.DataFrame, kernel: pl.DataFrame) -> list[Di
                 where,
                 messages.NO_STEP_KERNELS if numbered else messages.NO_STEP_WHOLE,
                 messages.LOST_HOST_BY_STEPS if numbered else messages.LOST_SPLIT_BY_STEPS,
-                messages.DO_STEP_AND_TRACE if numbered else messages.DO_STEP,
+                messages.DO_STEP_AND_TRACE if numbered and not starts else mark,
             )
         )
     found = step.filter(pl.col("name").str.starts_with(FOUND)).height

@@ -31,7 +31,7 @@ def coverage(job: JobOutline, notes: Sequence[Diagnostic], roots: Mapping[str, i
     elif not expected and job.every.height:
         missing.append((False, said.size_unknown(n=len(collected))))
     measured = steps.devices
-    blind = [rank for rank in collected if rank not in measured]
+    blind = [rank for rank in collected if rank not in measured and rank not in job.summed]
     if blind:
         missing.append((False, said.blind(ranks=blind)))
     numbers = {frozenset(split.step for split in steps.of(rank)) for rank in collected}

@@ -10,6 +10,7 @@ import polars as pl
 
 from hermes.base.errors import Diagnostic
 from hermes.base.number_ranges import unpacked
+from hermes.knowledge.recorders import Recorder, recorder_of
 from hermes.model.step_measures import ClockOffset
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.measure.communication import group_ops
@@ -36,10 +37,13 @@ class JobOutline:
 
     def __init__(self, outlines: Sequence[RankOutline]) -> None:
         ordered = sorted(outlines, key=lambda one: one.rank)
+        self._outlines = ordered
         self.collected = tuple(one.rank for one in ordered)
         self.inputs = tuple(one.input for one in ordered)
         self.vendors = {one.rank: one.input.vendor for one in ordered}
         self.frameworks = tuple(sorted({one.framework for one in ordered if one.framework is not None}))
+        self.summed = frozenset(one.rank for one in ordered if one.summed)
+        """The ranks that have sums, and no timeline."""
         self.steps = JobSteps(split for one in ordered for split in one.splits)
         self.doubts: tuple[Diagnostic, ...] = tuple(note for one in ordered for note in one.doubts)
         self.places = {one.rank: group_ops.RankPlace(host=one.input.host, chip=one.input.chip) for one in ordered}
@@ -69,6 +73,12 @@ class JobOutline:
             for one in ordered if one.operations.height >= MOST_OPERATIONS
         }  # fmt: skip
         self._stages = {one.rank: one.input.pp for one in ordered}
+
+    @cached_property
+    def recorder(self) -> Recorder | None:
+        """The program that recorded the ranks; None if it is unknown, or if there are several."""
+        found = {recorder_of(one.input.format, one.framework) for one in self._outlines}
+        return found.pop() if len(found) == 1 else None
 
     @cached_property
     def _offsets(self) -> Mapping[int, tuple[int, int]]:

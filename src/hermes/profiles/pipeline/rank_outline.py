@@ -12,6 +12,7 @@ import polars as pl
 
 from hermes.base.errors import Diagnostic
 from hermes.base.number_ranges import Runs, packed
+from hermes.knowledge.recorders import MSPROF, recorder_of
 from hermes.model.report import Input
 from hermes.model.step_measures import StepSplit
 from hermes.profiles import messages
@@ -54,12 +55,14 @@ class RankOutline:
 
     `operations` are made by `arrivals.with_keys`; their column `named` says whether waits by peer were recorded. `late`
     is made by `last_arrivals.longest_peer_waits`. `highest` is the highest global rank or member of the rank's groups.
+    `summed`: the capture holds sums, and no timeline.
     """
 
     rank: int
     input: Input
     world_size: int | None
     framework: str | None
+    summed: bool
     highest: int | None
     groups: tuple[RankGroup, ...]
     splits: tuple[StepSplit, ...]
@@ -75,9 +78,10 @@ def outline(data: RankData) -> RankOutline:
     kernel = data.table("kernel", *_KERNEL, *(() if is_marked(step) else _OF_EXTENT))
     group, waits = data.table("group"), data.table("comm_task", *_WAIT)
     doubts = _contradictions(data, step, kernel, comm_op)
+    summed = summed_alone(data, kernel, comm_op)
     # A service has requests and no steps: its missing step marks are no mistake.
-    if kernel.height or not data.table("request", "request").height:
-        doubts += step_doubts(data.place, step, kernel)
+    if kernel.height or not (summed or data.table("request", "request").height):
+        doubts += step_doubts(data.place, step, kernel, starts=recorder_of(data.format, row["framework"]) is MSPROF)
     named = waits.filter((pl.col("task") == "notify_wait") & pl.col("peer_rank").is_not_null())["comm_id"]
     own = with_keys(data.rank, identified_operations(data.rank, comm_op, group))
     if own.height > MOST_OPERATIONS:
@@ -89,6 +93,7 @@ def outline(data: RankData) -> RankOutline:
         input=_input(data, row, doubts),
         world_size=row["world_size"],
         framework=row["framework"],
+        summed=summed,
         highest=max(highest, default=None),
         groups=tuple(
             RankGroup(
@@ -114,6 +119,13 @@ def _splits(
     if any(split.compute_ns is not None or split.window_kind != "capture" for split in found):
         return found
     return summed_splits(data.table("step_reported")) or found
+
+
+def summed_alone(data: RankData, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> bool:
+    """Whether a capture holds the profiler's own sums, and no timeline of device or host."""
+    if kernel.height or comm_op.height or data.table("host_op", "rank").height:
+        return False
+    return bool(data.table("statistic", "rank").height or data.table("step_reported", "rank").height)
 
 
 def _contradictions(

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from hermes.base.errors import Diagnostic, InputError
+from hermes.base.message import Message
+from hermes.knowledge.input_files import INPUT_FILES
 from hermes.profiles.read import capture_messages as captures_say
 from hermes.profiles.read import messages, unsupported_profiles
 from hermes.profiles.read import refusal_messages as refusals
@@ -165,8 +167,14 @@ def _nothing(files: Sequence[Path]) -> InputError:
         refusals.no_profile(count=str(len(files)), names=names) if files else refusals.EMPTY_FOLDER,
         where=where,
         lost=refusals.LOST_EVERYTHING,
-        hint=refusals.DO_GIVE_FOLDER,
+        hint=_readable(),
     )
+
+
+def _readable() -> Message:
+    """The hint that names all files that Hermes reads."""
+    kinds = [refusals.files_of(program=one.program, files=", ".join(one.names)) for one in INPUT_FILES]
+    return refusals.do_give_files(kinds=kinds)
 
 
 def _of_capture(path: Path, repeated: Collection[Path]) -> bool:

@@ -25,6 +25,7 @@ LOST_LAYOUT = sentence("read.lost.layout")
 LOST_KERNEL_COLUMNS = sentence("read.lost.kernel_columns")
 LOST_KERNEL_DETAILS = sentence("read.lost.kernel_details")
 LOST_KERNEL_FILE = sentence("read.lost.kernel_file")
+LOST_TIMELINE = sentence("read.lost.timeline")
 LOST_TRACE_FILE = sentence("read.lost.trace_file")
 LOST_TRACE_TASKS = sentence("read.lost.trace_tasks")
 LOST_COMPUTED = sentence("read.lost.computed")
@@ -52,7 +53,8 @@ DO_KILLED_RECORDING = sentence("read.do.killed_recording")
 DO_KILLED_WRITING = sentence("read.do.killed_writing")
 DO_LEVEL0 = sentence("read.do.level0")
 DO_LEVEL0_ONLY = sentence("read.do.level0_only")
-DO_HOST_ACTIVITY = sentence("read.do.host_activity")
+DO_TASK_TIME = sentence("read.do.task_time")
+DO_EXPORT_MSPROF = sentence("read.do.export_msprof")
 DO_AGAIN = sentence("read.do.again")
 DO_RENAMED_COLUMN = sentence("read.do.renamed_column")
 DO_WAIT_FOR_PROFILER = sentence("read.do.wait_for_profiler")
@@ -74,6 +76,7 @@ NO_TASK_IN_TRACE = sentence("read.no_task_in_trace")
 NO_TASK = sentence("read.no_task")
 NO_HOST_CALL = sentence("read.no_host_call")
 SUMMARY_ONLY = sentence("read.summary_only")
+SUMS_ONLY = sentence("read.sums_only")
 AS_LARGE_AS_JOB = sentence("read.as_large_as_job")
 ONLY_GROUP = sentence("read.only_group")
 OWN_CLOCK = sentence("read.own_clock")
@@ -167,6 +170,16 @@ def merged(*, chosen: Name) -> None:
 @message("read.several_traces")
 def several_traces(*, n: Count, name: Name) -> None:
     """Message: a capture has several traces."""
+
+
+@message("read.do.record_host")
+def do_record_host(*, how: Name) -> None:
+    """Hint: how to record the calls of the host."""
+
+
+@message("read.do.give_timeline")
+def do_give_timeline(*, files: Name) -> None:
+    """Hint: which files of a capture hold its timeline."""
 
 
 @message("read.file_missing")

@@ -27,7 +27,6 @@ DO_OTHER_KIND = sentence("read.do.other_kind")
 DO_IS_TRACE = sentence("read.do.is_trace")
 DO_TRACE_HOLDS = sentence("read.do.trace_holds")
 DO_FOLDER_OF_JOB = sentence("read.do.folder_of_job")
-DO_GIVE_FOLDER = sentence("read.do.give_folder")
 DO_RECORD_PYTORCH = sentence("read.do.record_pytorch")
 DO_NSYS = sentence("read.do.nsys")
 DO_SNAPSHOT = sentence("read.do.snapshot")
@@ -123,6 +122,16 @@ def of_reader(*, count: Count, reader: Name) -> None:
 @message("read.no_profile")
 def no_profile(*, count: Name, names: Name) -> None:
     """Error: the given files are no profiles."""
+
+
+@message("read.do.give_files")
+def do_give_files(*, kinds: Messages) -> None:
+    """Hint: the files that Hermes reads, by the program that writes them."""
+
+
+@message("read.files_of")
+def files_of(*, program: Name, files: Name) -> None:
+    """Message part: a program, and its files that Hermes reads."""
 
 
 @message("read.no_capture")

@@ -205,3 +205,23 @@ def queues(*, share: Share) -> None:
 @message("verdict.first_token")
 def first_token(*, first: Share, queues: Share) -> None:
     """Message part: the shares of the requests' time up to the first token and in queues."""
+
+
+@message("verdict.sums")
+def sums(*, device: Message | None = None, host: Message | None = None, timeline: Name) -> None:
+    """Message: the verdict of a capture that holds sums alone, and which files hold the timeline."""
+
+
+@message("verdict.sums_of_device")
+def sums_of_device(*, ns: Ns, parts: Messages) -> None:
+    """Message part: the device work of a capture, and its largest kinds."""
+
+
+@message("verdict.sums_of_host")
+def sums_of_host(*, calls: Messages) -> None:
+    """Message part: the longest calls of the host that do not wait."""
+
+
+@message("verdict.sum_of_call")
+def sum_of_call(*, name: Name, ns: Ns) -> None:
+    """Message part: a call of the host, and the time in all calls of it."""

@@ -15,12 +15,14 @@ from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
 from hermes.model.report import Verdict
 from hermes.model.service_measures import Requests
+from hermes.model.sum_measures import RecordedSum
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.tree import messages as say_that
 from hermes.profiles.tree.leaf_kinds import MOSTLY, WORTH, LeafKind, LeafKinds
 from hermes.profiles.tree.long_steps import LongSteps, long_steps
 from hermes.profiles.tree.path_of_waits import Change, WaitPath
 from hermes.profiles.tree.start_up import start_up
+from hermes.profiles.tree.sums import of_sums
 
 UNLIKE = Limit(
     value=3.0, unit="times as long as the steps before the capture, or as short", source="docs/evidence/noise.md"
@@ -48,7 +50,8 @@ class VerdictGrounds:
     `kinds` include the work that `problems` find needless. `expected` is the job's number of ranks; None if unknown.
     `noise` is the share of a step below which a loss does not count. `unprofiled_ns` is the step without its profiler,
     if known. `requests` are the requests that an inference service answered. `path` is the path of waits. `limits` tell
-    what limits the work of a kind.
+    what limits the work of a kind. `sums` are those of ranks without a timeline, and `timeline` names the files that
+    would hold it.
     """
 
     steps: JobSteps
@@ -61,6 +64,8 @@ class VerdictGrounds:
     requests: tuple[Requests, ...] = ()
     path: WaitPath = WaitPath(times={})
     limits: Callable[[LeafKind], tuple[Message, ...]] = lambda _: ()
+    sums: tuple[RecordedSum, ...] = ()
+    timeline: str = ""
 
     @cached_property
     def long(self) -> LongSteps | None:
@@ -82,7 +87,7 @@ def verdict(given: VerdictGrounds) -> Verdict:
     """The verdict: the kind with the largest possible gain; if no gain exceeds noise, what the steps consist of."""
     slowest = given.steps.slowest
     if slowest is None or not given.kinds.every:
-        said = _served(given) or say_that.UNKNOWN
+        said = _served(given) or of_sums(given.sums, given.timeline) or say_that.UNKNOWN
         return Verdict(bound="unknown", message=said, rank=None, step=None)
     kind = headline(given)
     top = kind or given.kinds.every[0]

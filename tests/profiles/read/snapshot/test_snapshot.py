@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -152,13 +153,51 @@ def test_of_several_devices_each_failure_and_the_peak_have_their_own_holders(tmp
 
 @pytest.mark.parametrize("name", ["eor_nn", "ftcourse"])
 def test_real_snapshots_with_frames_of_c_name_python(name: str, shared: Path, tmp_path: Path) -> None:
-    path = tmp_path / f"{name}.pickle"
-    path.write_bytes(gzip.decompress((shared / f"hunt/r16_memory/{name}.pickle.gz").read_bytes()))
-    (data,) = load([path], Cache(tmp_path / "cache")).ranks
+    (data,) = load([shared / f"hunt/r16_memory/{name}.pickle.gz"], Cache(tmp_path / "cache")).ranks
     held = data.table("allocation", "name", "bytes").group_by("name").agg(pl.col("bytes").sum()).sort("bytes")
     names = held["name"].to_list()
     assert not [one for one in names if "CachingAllocator" in one]
     assert ".py:" in names[-1]
+
+
+@pytest.mark.parametrize("name", ["rank3.pickle.gz", "rank3.PKL.GZ"])
+def test_a_packed_snapshot_is_read_as_the_plain_one(tmp_path: Path, name: str) -> None:
+    plain_ = _write(tmp_path, snapshot())
+    (tmp_path / "packed").mkdir()
+    packed = tmp_path / "packed" / name
+    packed.write_bytes(gzip.compress(plain_.read_bytes()))
+    (one,), (other,) = (load([path], Cache(tmp_path / "cache")).ranks for path in (plain_, packed))
+    assert (one.rank, other.rank) == (3, 3)
+    assert all(one.table(table).equals(other.table(table)) for table in ("memory", "allocation", "counter"))
+
+
+def test_beside_the_plain_snapshot_the_packed_one_is_not_a_second_rank(tmp_path: Path) -> None:
+    plain_ = _write(tmp_path, snapshot(), "a.pickle")
+    (tmp_path / "a.pickle.gz").write_bytes(gzip.compress(plain_.read_bytes()))
+    assert len(load([tmp_path], Cache(tmp_path / "cache")).ranks) == 1
+
+
+@pytest.mark.parametrize("damage", [lambda packed: packed[:-9], lambda packed: packed[:200] + b"?" * 50 + packed[250:]])
+def test_a_damaged_packed_snapshot_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "rank3.pickle.gz"
+    content = snapshot()
+    content["device_traces"][0] *= 50
+    path.write_bytes(damage(gzip.compress(pickle.dumps(content, protocol=4))))
+    with pytest.raises(InputError) as refused:
+        load([path], Cache(tmp_path / "cache"))
+    assert str(path) in str(refused.value.where)
+    assert say(refused.value.hint)
+
+
+def test_a_packed_snapshot_that_grows_without_end_is_refused_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hermes.base.limits.HARMLESS_BYTES", 1 << 16)
+    path = tmp_path / "bomb.pickle.gz"
+    path.write_bytes(gzip.compress(pickle.dumps({**snapshot(), "zeros": "0" * (32 << 20)}, protocol=4)))
+    with pytest.raises(InputError, match="unpacks to too many bytes") as refused:
+        load([path], Cache(tmp_path / "cache"))
+    assert "HERMES_LIMIT_ARCHIVE_RATIO" in say(refused.value.hint)
 
 
 class _Harmful:
@@ -166,11 +205,15 @@ class _Harmful:
         return os.mkdir, ("harm",)
 
 
+@pytest.mark.parametrize("packed", [False, True])
 def test_a_pickle_that_calls_anything_is_refused_and_nothing_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, packed: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = _write(tmp_path, {"segments": [], "device_traces": [], "extra": _Harmful()})
+    if packed:
+        path.write_bytes(gzip.compress(path.read_bytes()))
+        path = path.rename(path.with_name("rank3.pickle.gz"))
     with pytest.raises(InputError, match="more than plain data"):
         load([path], Cache(tmp_path / "cache"))
     assert not (tmp_path / "harm").exists()

@@ -1,10 +1,10 @@
-"""Detects the kind of a job from names in its capture: whether it trains, and which libraries it uses."""
+"""Detects the kind of a job from names in its capture: whether it trains, and its frameworks and libraries."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from hermes.knowledge.job_kinds import FORWARD, LIBRARIES, OF_GROUPS, TRAINING, TRAINING_KERNELS
+from hermes.knowledge.job_kinds import FORWARD, FRAMEWORKS, LIBRARIES, OF_GROUPS, TRAINING, TRAINING_KERNELS
 from hermes.model.structure_measures import JobSigns
 from hermes.profiles.measure.registry import RankTables, per_rank
 
@@ -20,7 +20,10 @@ def job_signs_of(rank: RankTables) -> JobSigns:
     kernels = pl.concat([computed["name"], computed["type"]]).drop_nulls().unique()
     groups = rank.table("group")["name"].drop_nulls().unique()
     return JobSigns(
-        rank=rank.rank, trains=trains(calls, kernels, computed.height), libraries=libraries(calls, kernels, groups)
+        rank=rank.rank,
+        trains=trains(calls, kernels, computed.height),
+        libraries=libraries(calls, kernels, groups),
+        frameworks=frameworks(calls, kernels),
     )
 
 
@@ -35,6 +38,11 @@ def libraries(calls: pl.Series, kernels: pl.Series, groups: pl.Series) -> tuple[
     """The libraries that a job uses, by the names of calls, kernels and groups."""
     found = {name for name, pattern in LIBRARIES.items() if _any(calls, pattern) or _any(kernels, pattern)}
     return tuple(sorted(found | {name for name, pattern in OF_GROUPS.items() if _any(groups, pattern)}))
+
+
+def frameworks(calls: pl.Series, kernels: pl.Series) -> tuple[str, ...]:
+    """The frameworks that a job uses, by the names of calls and kernels."""
+    return tuple(name for name, pattern in FRAMEWORKS.items() if _any(calls, pattern) or _any(kernels, pattern))
 
 
 def _any(names: pl.Series, pattern: str) -> bool:

@@ -20,7 +20,7 @@ _KERNELS = re.compile(r"^(kernel_details|op_summary(_slice_\d+)?_\d+)\.csv$")
 _CSV = re.compile(
     r"^(op_statistic|api_statistic|communication_statistic|hccl_statistic|operator_details|step_trace_time|operator_memory|"
     r"memory_record|npu_module_mem|l2_cache|data_preprocess|aicpu|nic|roce|pcie|hccs|soc_pmu|static_op_mem|dataset|"
-    r"minddata_pipeline_(raw|summary))(_slice_\d+)?(_\d+)?\.csv$"
+    r"minddata_pipeline_(raw|summary))(_slice_\d+)?(_\d+){0,3}\.csv$"
 )
 OF_CANN = re.compile(
     r"^(step_trace|npu_mem|fusion_op|msprof_tx|hbm|ddr|dp|aicpu_mi|llc_[a-z_]+|sio|ub|dvpp|qos|ccu_[a-z]+|"
@@ -29,6 +29,8 @@ OF_CANN = re.compile(
     r"soc_transmission|netdev_stats|block_detail|dpu)(_slice_\d+)?(_\d+)?\.csv$"
 )
 """Files of CANN's export that are read for their sums or samples."""
+_SUMS = re.compile(r"^(op_statistic|api_statistic|operator_details|step_trace_time)(_slice_\d+)?(_\d+){0,3}\.csv$")
+"""Sums whose names no other program uses: they are read without a timeline too."""
 _TASKS = re.compile(r"^task_time(_slice_\d+)?(_\d+)?\.csv$")
 _JSON = re.compile(r"^(communication|communication_matrix)\.json$")
 _RANK_DB = re.compile(r"^ascend_(?:pytorch|mindspore)_profiler(?:_(\d+))?\.db$")
@@ -37,6 +39,8 @@ _SIDE_DB = re.compile(r"^(analysis|communication_analyzer)\.db$")
 _INFO = re.compile(r"^profiler_info(?:_(\d+))?\.json$")
 _STAMP = re.compile(r"_(\d{14,17})_ascend_(?:pt|ms)$")
 _MOST_RANKS = 1 << 24
+_OF_MSPROF = re.compile(r"^[a-z0-9_]+?_\d{8,17}(_\d+)?\.(json|csv)$")
+"""Files of msprof's export carry the moment of the export; those of the frameworks' profilers do not."""
 _PROF = re.compile(r"^PROF_\d+_\d+_[0-9a-zA-Z]+")
 _RECORD = re.compile(r"^(torch\.[a-z_]+|mindspore\.[a-z_]+|cpu_(op|framework)[a-z_]*)")
 _RAW_SIDE = re.compile(r"^(host|device_\d+)$")
@@ -86,6 +90,20 @@ class Capture:
     def has_text(self) -> bool:
         """Whether the capture has a text export."""
         return bool(self.traces or self.kernels or self.csvs or self.jsons)
+
+    @property
+    def framework(self) -> str | None:
+        """The framework whose profiler wrote the capture; None if no name tells: the same CSV files come from all."""
+        if self.mindspore:
+            return "mindspore"
+        of_torch = self.root.name.endswith("_ascend_pt") or any(path.name.startswith("torch.") for path in self.records)
+        return "pytorch" if of_torch else None
+
+    @property
+    def of_msprof(self) -> bool:
+        """Whether the command msprof wrote the capture, and no framework's profiler."""
+        exported = [path for path in self.files if path not in self.databases]
+        return self.framework is None and bool(exported) and all(_OF_MSPROF.match(path.name) for path in exported)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -308,7 +326,7 @@ def _plausible(root: Path, kinds: dict[str, list[Path]], databases: list[Path]) 
         or root.name.endswith(("_ascend_pt", "_ascend_ms"))
     ):
         return True
-    return any(path.parent.name == _OUTPUT for paths in kinds.values() for path in paths)
+    return any(path.parent.name == _OUTPUT or _SUMS.match(path.name) for paths in kinds.values() for path in paths)
 
 
 def _rank(infos: list[Path], databases: list[Path], metadata: list[Path]) -> int | None:

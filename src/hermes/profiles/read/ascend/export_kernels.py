@@ -15,7 +15,15 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from hermes.knowledge.ascend_codes import COMPONENT_OF_UNIT, COPY_DIRECTION, NONE_32, NOTIFY_WAITS, UNIT_OF_TASK
+from hermes.knowledge.ascend_codes import (
+    COLLECTIVE_TYPES,
+    COMM_KERNEL,
+    COMPONENT_OF_UNIT,
+    COPY_DIRECTION,
+    NONE_32,
+    NOTIFY_WAITS,
+    UNIT_OF_TASK,
+)
 from hermes.profiles.read import csvfile, messages
 from hermes.profiles.read.assign_rows_to_steps import own_device
 from hermes.profiles.read.csvfile import Csv, whole
@@ -233,7 +241,8 @@ _OPERATOR_OF_SCOPE = r"/([^/]+)-op\d+$"
 def _classified(rows: pl.DataFrame) -> pl.DataFrame:
     """Add unit and component.
 
-    Rows of kernel_details are compute; other tasks are compute unless known to be otherwise.
+    Rows of kernel_details are compute, unless their kernels carry out a collective; other tasks are compute unless
+    known to be otherwise.
     """
     by_detail = pl.col("detail_core").replace_strict(UNIT_OF_TASK, default=None, return_dtype=pl.String)
     by_task = pl.col("task_type").replace_strict(UNIT_OF_TASK, default="other", return_dtype=pl.String)
@@ -245,8 +254,13 @@ def _classified(rows: pl.DataFrame) -> pl.DataFrame:
     unit = pl.coalesce(by_detail, pl.when(pl.col("is_detail")).then(by_task).otherwise(pl.coalesce(by_name, by_task)))
     # kernel_details has only kernels; task_time has copies, waits and events too.
     kernel = pl.col("is_detail") & ~by_detail.is_in(["copy", "wait", "event", "comm"]).fill_null(value=False)
+    collective = pl.col("name").str.contains(f"(?i){COMM_KERNEL.pattern}") | pl.any_horizontal(
+        pl.col("type", "task_type").is_in(COLLECTIVE_TYPES)
+    ).fill_null(value=False)
     component = (
-        pl.when(kernel | (blurred & by_name.is_null()))
+        pl.when(collective)
+        .then(pl.lit("comm"))
+        .when(kernel | (blurred & by_name.is_null()))
         .then(pl.lit("compute"))
         .when(pl.col("task_type").is_in(NOTIFY_WAITS) | pl.col("name").is_in(NOTIFY_WAITS))
         .then(pl.lit("comm"))

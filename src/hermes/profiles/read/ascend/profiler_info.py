@@ -37,6 +37,7 @@ Member = tuple[str, str | None, str | None, int, int | None]
 class Job:
     """Facts about the job before any event is read; `places` are the parallel coordinates of the rank."""
 
+    framework: str | None
     level: str | None
     world_size: int | None
     places: dict[str, int | None]
@@ -45,8 +46,8 @@ class Job:
 
 
 def read_info(capture: Capture, sink: Sink) -> Job:
-    """Read `profiler_info` and `profiler_metadata`, and write the table `setting`."""
-    if capture.info is None:
+    """Read `profiler_info` and `profiler_metadata`, which msprof never writes, and write the table `setting`."""
+    if capture.info is None and not capture.of_msprof:
         sink.note(
             "degraded",
             messages.file_missing(name="profiler_info.json"),
@@ -85,12 +86,20 @@ def job_of(info: Json, metadata: Json) -> Job:
     level = config.get("_profiler_level") or _object(info.get("profiler_parameters")).get("profiler_level")
     default_group = sum(1 for _, name, _, _, _ in members if name == "default_group")
     return Job(
+        framework=_framework(info),
         level=level.removeprefix("ProfilerLevel.") if isinstance(level, str) else None,
         world_size=_positive(job.get("world_size")) or default_group or None,
         places=_places(groups, job),
         device_id=rank_number(_object(info.get("ms_profiler_info")).get("device_id")),
         members=members,
     )
+
+
+def _framework(info: Json) -> str | None:
+    """The framework whose profiler wrote a `profiler_info`, by the keys that only one of them has."""
+    if "ms_profiler_info" in info:
+        return "mindspore"
+    return "pytorch" if "torch_npu_version" in info or "common_config" in _object(info.get("config")) else None
 
 
 def settings(info: Json, metadata: Json) -> pl.DataFrame:

@@ -58,7 +58,7 @@ class AscendReader:
     """Finds `*_ascend_pt` and `*_ascend_ms` folders, single output folders and single files, and reads them."""
 
     name: ClassVar[str] = "ascend"
-    version: ClassVar[int] = 9
+    version: ClassVar[int] = 10
 
     def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
         """The captures among these files; captures of databases alone are also found by the databases' content."""
@@ -141,7 +141,7 @@ def _source(capture: Capture) -> CaptureSource:
         kinds = ["text", "raw"]
     return CaptureSource(
         reader=AscendReader.name,
-        format=f"ascend-{'+'.join(kinds)}" if kinds else RAW,
+        format=f"{'msprof' if capture.of_msprof else 'ascend'}-{'+'.join(kinds)}" if kinds else RAW,
         root=capture.root,
         files=(*capture.files, *device_infos(capture.raw))
         if kinds and not capture.needs_records

@@ -10,7 +10,9 @@ import duckdb
 import polars as pl
 
 from hermes.base.errors import TraceFormatError
+from hermes.base.message import Message
 from hermes.base.usable_cores import spare_thread
+from hermes.knowledge.recorders import MSPROF, Recorder, recorder_of
 from hermes.model.tables import TABLES, empty
 from hermes.profiles.read import messages
 from hermes.profiles.read.ascend.capture_folders import Capture
@@ -114,7 +116,7 @@ def rank_row(capture: Capture, job: Job, first_ns: int | None, format_name: str)
     row = {
         "capture": capture.stamp,
         "format": format_name,
-        "framework": "mindspore" if capture.mindspore else "pytorch",
+        "framework": capture.framework or job.framework,
         "vendor": "ascend",
         "device_id": job.device_id,
         "host": match.group(1) if (match := _WORKER.match(legible(capture.root.name))) else None,
@@ -128,45 +130,38 @@ def rank_row(capture: Capture, job: Job, first_ns: int | None, format_name: str)
 
 def _absent(capture: Capture, sink: Sink) -> None:
     """Note what is lost by missing files; a profile of Level_none has no device data and is complete."""
+    recorder, where = recorder_of_text(capture), str(capture.root)
+    if not (capture.traces or sink.rows("kernel")) and (sink.rows("statistic") or sink.rows("step_reported")):
+        hint = messages.do_give_timeline(files=recorder.timeline)
+        _degraded(sink, messages.SUMS_ONLY, where, messages.LOST_TIMELINE, hint)
+        return
+    timeline, kernels, again = _OF_MSPROF if capture.of_msprof else _OF_FRAMEWORKS
     if not capture.traces:
-        sink.note(
-            "degraded",
-            messages.file_missing(name="trace_view.json"),
-            where=str(capture.root),
-            lost=messages.LOST_TRACE_FILE,
-            hint=messages.DO_COPY_FOLDER,
-        )
+        _degraded(sink, messages.file_missing(name=timeline), where, messages.LOST_TRACE_FILE, again)
     elif not capture.kernels and sink.rows("kernel"):
-        sink.note(
-            "degraded",
-            messages.file_missing(name="kernel_details.csv"),
-            where=str(capture.root),
-            lost=messages.LOST_KERNEL_FILE,
-            hint=messages.DO_COPY_FOLDER,
-        )
+        _degraded(sink, messages.file_missing(name=kernels), where, messages.LOST_KERNEL_FILE, again)
     elif not sink.rows("host_op") and sink.rows("kernel"):
-        sink.note(
-            "degraded",
-            messages.NO_HOST_CALL,
-            where=str(capture.traces[0]),
-            lost=messages.LOST_HOST_CAUSES,
-            hint=messages.DO_HOST_ACTIVITY,
-        )
+        hint = messages.do_record_host(how=recorder.host)
+        _degraded(sink, messages.NO_HOST_CALL, str(capture.traces[0]), messages.LOST_HOST_CAUSES, hint)
     if not sink.rows("kernel") and not sink.rows("comm_op"):
-        sink.note(
-            "degraded",
-            messages.NO_TASK,
-            where=str(capture.root),
-            lost=messages.LOST_DEVICE,
-            hint=messages.DO_LEVEL0,
-        )
+        hint = messages.DO_TASK_TIME if capture.of_msprof else messages.DO_LEVEL0
+        _degraded(sink, messages.NO_TASK, where, messages.LOST_DEVICE, hint)
     names = {path.name for path in capture.jsons}
     summed = sink.read("statistic").filter(pl.col("source") == "op").height > 0
-    if summed and sink.rows("comm_op") and "communication.json" not in names:
-        sink.note(
-            "degraded",
-            messages.file_missing(name="communication.json"),
-            where=str(capture.root),
-            lost=messages.LOST_PROFILERS_SPLIT,
-            hint=messages.DO_COPY_FOLDER,
-        )
+    if summed and sink.rows("comm_op") and "communication.json" not in names and not capture.of_msprof:
+        missing, lost = messages.file_missing(name="communication.json"), messages.LOST_PROFILERS_SPLIT
+        _degraded(sink, missing, where, lost, messages.DO_COPY_FOLDER)
+
+
+_OF_MSPROF = ("msprof_*.json", "op_summary_*.csv", messages.DO_EXPORT_MSPROF)
+_OF_FRAMEWORKS = ("trace_view.json", "kernel_details.csv", messages.DO_COPY_FOLDER)
+"""The timeline and the tasks of an export, and how to get a file of it that is missing."""
+
+
+def _degraded(sink: Sink, message: Message, where: str, lost: Message, hint: Message) -> None:
+    sink.note("degraded", message, where=where, lost=lost, hint=hint)
+
+
+def recorder_of_text(capture: Capture) -> Recorder:
+    """The program that wrote a text export."""
+    return recorder_of("msprof" if capture.of_msprof else "ascend", capture.framework) or MSPROF

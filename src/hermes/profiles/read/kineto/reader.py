@@ -101,7 +101,7 @@ class KinetoReader:
     """Reads one Kineto file into the tables of one rank."""
 
     name: ClassVar[str] = "kineto"
-    version: ClassVar[int] = 16
+    version: ClassVar[int] = 17
 
     def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
         """One source for each file that is a Kineto trace; Ascend's `trace_view.json` is another reader's."""

@@ -1,6 +1,6 @@
 """Reads snapshots of PyTorch's caching allocator (`torch.cuda.memory._dump_snapshot`).
 
-`torch.npu.memory._dump_snapshot` writes such files too.
+`torch.npu.memory._dump_snapshot` writes such files too. People pack them with gzip.
 
 `segments` is the device memory of the allocator at the moment of the snapshot, with its blocks. `device_traces` are the
 earlier events, one list per device, each event with Python frames: `alloc`, `free_requested`, `free_completed`,
@@ -24,13 +24,15 @@ from hermes.knowledge.user_code import is_framework, is_own
 from hermes.model.tables.failed_requests import ASKED, LEFT, OUT_OF_MEMORY
 from hermes.profiles.read import messages
 from hermes.profiles.read import refusal_messages as refusals
+from hermes.profiles.read.chrome import head_of
 from hermes.profiles.read.reader_interface import CaptureSource, legible
+from hermes.profiles.read.snapshot.packed import DAMAGE, opened
 from hermes.profiles.read.snapshot.plain_pickle import plain
 from hermes.profiles.read.table_sink import Sink
 
 COMPONENT = "caching allocator"
 _SUFFIXES = (".pickle", ".pkl")
-_HEAD = 1 << 16
+_PACKED = ".gz"
 _SIGNS = (b"device_traces", b"segments", b"allocator_settings")
 _RANK = re.compile(r"(?:^|[^A-Za-z])rank[-_]?(\d{1,7})", re.I)
 _TAKEN = ("segment_alloc", "segment_map")
@@ -52,14 +54,17 @@ class SnapshotReader:
 
     def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
         """A source for each file that begins as a pickled snapshot does."""
+        names = {*files}
         return [
             CaptureSource(
                 reader=self.name, format="torch-memory-snapshot", root=path, files=(path,),
                 rank=whole_number(match.group(1)) if (match := _RANK.search(legible(path.name))) else None,
-                capture=legible(path.stem),
+                capture=legible(_plain_name(path).rpartition(".")[0]),
             )
             for path in files
-            if path.suffix.lower() in _SUFFIXES and _begins(path)
+            # `gzip -k` leaves both files: the plain file is enough.
+            if _plain_name(path).lower().endswith(_SUFFIXES) and _begins(path)
+            and (_plain_name(path) == path.name or path.with_name(_plain_name(path)) not in names)
         ]  # fmt: skip
 
     def prepare(self, source: CaptureSource, cache: Path, tell: Callable[[str], None]) -> CaptureSource:
@@ -70,8 +75,11 @@ class SnapshotReader:
         """Write `memory`, `allocation`, `step`, `setting` and the requests that failed."""
         path = source.files[0]
         try:
-            with path.open("rb") as file:
+            with opened(path) as file:
                 content = plain(file)
+        except DAMAGE as broken:
+            said = refusals.no_gzip(why=reason(broken, most=120))
+            raise TraceFormatError(path, said, lost=refusals.LOST_SNAPSHOT, hint=messages.DO_COPY_FILE) from broken
         except (ValueError, OSError) as broken:
             raise TraceFormatError(
                 path, refusals.no_snapshot(why=reason(broken, most=120)), lost=refusals.LOST_SNAPSHOT,
@@ -82,12 +90,13 @@ class SnapshotReader:
         _write(content, source, rank, sink)
 
 
+def _plain_name(path: Path) -> str:
+    """The name of a file without the suffix of its packing."""
+    return path.name[: -len(_PACKED)] if path.name.lower().endswith(_PACKED) else path.name
+
+
 def _begins(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError:
-        return False
+    head = head_of(path)
     return head[:1] == b"\x80" and any(sign in head for sign in _SIGNS)
 
 

@@ -73,7 +73,7 @@ def write_about(profile: Profile, rank: int, sidecars: Sequence[Path], communica
     row = {
         "capture": capture_of(root),
         "format": "ascend-db",
-        "framework": _framework(profile, root),
+        "framework": _framework(profile, root) or job.framework,
         "vendor": "ascend",
         "chip": _chip(profile, rank),
         "device_id": _device(profile, rank),

@@ -24,7 +24,7 @@ from hermes.profiles.read.ascend.db.task_launches import Launches
 from hermes.profiles.read.reader_interface import CaptureSource
 from hermes.profiles.read.table_sink import Sink
 
-_FORMAT = "ascend-db"
+_FORMAT, _OF_MSPROF = "ascend-db", "msprof-db"
 _SUFFIXES = frozenset({".db", ".sqlite", ".sqlite3"})
 _FRAMEWORK = re.compile(r"^ascend_(?:pytorch|mindspore)_profiler(?:_(\d{1,16}))?\.db$")
 _MSPROF = re.compile(r"^msprof_\d+\.db$")
@@ -148,7 +148,7 @@ def _source(root: Path, key: str, databases: list[Path], sidecars: list[Path]) -
     files = tuple(sorted([*databases, *beside, *sidecars]))
     return CaptureSource(
         reader=_FORMAT,
-        format=_FORMAT,
+        format=_OF_MSPROF if all(_MSPROF.match(one.name) for one in databases) else _FORMAT,
         root=root,
         files=files,
         rank=rank,

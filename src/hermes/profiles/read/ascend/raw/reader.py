@@ -61,7 +61,7 @@ def write_records(capture: Capture, sink: Sink) -> None:
                 {
                     "capture": capture.stamp,
                     "format": "ascend-raw",
-                    "framework": "mindspore" if capture.mindspore else "pytorch",
+                    "framework": capture.framework or job.framework,
                     "vendor": "ascend",
                     "device_id": job.device_id if job.device_id is not None else rank_number(facts.get("devices")),
                     "host": _text(facts.get("hostname")) or _text(facts.get("hostUid")),

@@ -1,0 +1,71 @@
+"""Makes the verdict of captures that hold sums alone: what the device's time is, which calls the host made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from hermes.base.message import Message
+from hermes.knowledge.blocking_calls import CAUSE_OF_CALL, READ_BACK, is_copy, waits_for_reports
+from hermes.knowledge.collectives import collective_of_kernel
+from hermes.knowledge.leaf_names import leaf_of_call, leaf_of_operator
+from hermes.model.leaf import Leaf
+from hermes.model.sum_measures import RecordedSum
+from hermes.profiles.tree import messages as say_that
+
+_SHOWN, _NAMED = 3, 0.3
+"""How many kinds of work are named, and the least share of its kind that a name needs."""
+
+
+def of_sums(sums: Sequence[RecordedSum], files: str) -> Message | None:
+    """The verdict from sums; None without any. `files` are the files that would give the timeline."""
+    device = [row for row in sums if row.side == "device"]
+    host = [row for row in sums if row.side == "host" and not _waits(row.name)]
+    if not (device or host):
+        return None
+    return say_that.sums(device=_of_device(device), host=_of_host(host), timeline=files)
+
+
+def _waits(name: str) -> bool:
+    """Whether a call waits for the device or for its reports: such time is no work of the host."""
+    return (
+        waits_for_reports(name)
+        or CAUSE_OF_CALL.get(name) == READ_BACK
+        or leaf_of_call(name) in (Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY)
+    )
+
+
+_CORES_OF_COLLECTIVES = frozenset({"communication", "hccl"})
+
+
+def _leaf(row: RecordedSum) -> Leaf:
+    """The leaf of device work, by the unit that did it or by its name."""
+    if row.detail.lower() in _CORES_OF_COLLECTIVES or collective_of_kernel(row.name):
+        return Leaf.COMMUNICATION
+    return Leaf.EXPOSED_COPY if is_copy(row.name) else leaf_of_operator(row.name)
+
+
+def _of_device(rows: Sequence[RecordedSum]) -> Message | None:
+    """The message part with the largest kinds of device work."""
+    if not rows:
+        return None
+    kinds, names = Counter[Leaf](), dict[Leaf, Counter[str]]()
+    for row in rows:
+        leaf = _leaf(row)
+        kinds[leaf] += row.total_ns
+        names.setdefault(leaf, Counter())[row.name] += row.total_ns
+    whole = sum(kinds.values())
+    parts = []
+    for leaf, ns in kinds.most_common(_SHOWN):
+        name, most = names[leaf].most_common(1)[0]
+        parts.append(say_that.part(share=ns / whole, leaf=leaf.message, what=name if most >= _NAMED * ns else None))
+    return say_that.sums_of_device(ns=whole, parts=parts)
+
+
+def _of_host(rows: Sequence[RecordedSum]) -> Message | None:
+    """The message part with the longest calls that do not wait; calls of different layers are not added up."""
+    calls = Counter[str]()
+    for row in rows:
+        calls[row.name] += row.total_ns
+    said = [say_that.sum_of_call(name=name, ns=ns) for name, ns in calls.most_common(_SHOWN)]
+    return say_that.sums_of_host(calls=said) if said else None
