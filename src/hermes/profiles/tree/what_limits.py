@@ -49,7 +49,7 @@ class WhatLimits:
         return say_that.LIMIT_TYPE if sum(row.ns for row in wide) >= MOSTLY * whole else None
 
     def _faster(self, row: OperatorCost) -> bool:
-        chip = self._chips.get(row.chip)
+        chip = self._chips.get(row.chip or "")
         return chip is not None and chip.saved_in(row, SWITCHED) > 0
 
 

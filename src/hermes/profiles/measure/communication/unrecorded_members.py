@@ -61,10 +61,13 @@ def inferred_groups(
 
 
 def _may_be_all(ranks: tuple[int, ...], size: JobSize, alone: frozenset[int]) -> bool:
-    """Whether nothing tells that others take part, too: ranks not collected, or ranks with operations of no group."""
-    if len(ranks) < 2 or len(size.collected) < size.least:
+    """Whether no others can take part: all ranks of the job were collected, and others have no operations of no group.
+
+    Without a told number of ranks nobody knows: ranks 0 and 1 of eight look like a job of two ranks whose link is slow.
+    """
+    if len(ranks) < 2 or size.told is None or len(size.collected) < size.least:
         return False
-    return len(ranks) == len(size.collected) or (size.told is not None and alone.issubset(ranks))
+    return len(ranks) == len(size.collected) or alone.issubset(ranks)
 
 
 def _alone(every: pl.DataFrame) -> frozenset[int]:

@@ -220,7 +220,7 @@ def _parts(
     idle, slack = np.nan_to_num(idle), np.nan_to_num(slack)
     cycles = durations * np.nan_to_num(mhz)
     plain = np.where(clocked, 0.0, durations)
-    values = {
+    values: dict[str, Floats] = {
         "clocked_ns": np.where(clocked, durations, 0.0),
         "cycles": cycles,
         "idle_cycles": cycles * idle,
@@ -229,8 +229,8 @@ def _parts(
         "slack_ns": plain * (1 - idle) * slack,
         "told_ns": durations * told,
         "piped_ns": durations * piped,
-        **{unit: durations * np.where(piped, np.nan_to_num(busy), 0.0) for unit, busy in units.items()},
     }
+    values |= {unit: durations * np.where(piped, np.nan_to_num(busy), 0.0) for unit, busy in units.items()}
     return [pl.Series(name, values[name]) for name in _SUMS]
 
 
@@ -275,7 +275,7 @@ def _idle(rows: pl.DataFrame, vendor: str, chip: Chip | None, cubes: int | None)
     return idle
 
 
-def _busy_units(rows: pl.DataFrame, pmu: pl.DataFrame | None) -> dict[str, Floats]:
+def _busy_units(rows: pl.DataFrame, pmu: pl.DataFrame | None) -> dict[CoreUnit, Floats]:
     """For each of `UNITS`, the share of each kernel's time in which the unit is busy; nan without counters.
 
     Of several pipes, or of cube and vector cores that a kernel uses both, the busiest one counts.
@@ -293,7 +293,7 @@ def _busy_units(rows: pl.DataFrame, pmu: pl.DataFrame | None) -> dict[str, Float
         .agg(pl.col("value").max())
     )
     told = rows.select("kernel_id", pl.col("kernel_id").is_in(found["kernel_id"].implode()).alias("told"))
-    busy = {}
+    busy: dict[CoreUnit, Floats] = {}
     for unit in UNITS:
         own = found.filter(pl.col("unit") == unit).select("kernel_id", "value")
         joined = told.join(own, on="kernel_id", how="left", maintain_order="left")

@@ -15,7 +15,7 @@ from hermes.knowledge.fused_kernels import fused_kind
 from hermes.knowledge.identify_chip import Chip
 from hermes.knowledge.operators import LAYOUT, MATRIX
 from hermes.knowledge.vendor_traits import traits
-from hermes.model.compute_measures import Bound, ChipUsed, KindCost, Losses, OperatorCost, StepCompute
+from hermes.model.compute_measures import Bound, ChipUsed, CoreUnit, KindCost, Losses, OperatorCost, StepCompute
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.measure.compute.kernel_sums import UNITS, RankCompute
 from hermes.profiles.measure.compute.operator_signatures import looked_up, own_chip
@@ -242,7 +242,7 @@ def _operator(row: Mapping[str, Any], total: int, units: set[int]) -> OperatorCo
     flops, size = row["flops"], row["work_bytes"]
     share, note = _share(row, typical)
     product = row["roof_ns"] is not None and row["unit"] == "matrix"
-    unit = max(UNITS, key=lambda unit: row[unit]) if row["piped_ns"] > 0 else None
+    unit = _busiest(row)
     return OperatorCost(
         kind=row["kind"],
         operator=row["operator"] or "",
@@ -270,6 +270,12 @@ def _operator(row: Mapping[str, Any], total: int, units: set[int]) -> OperatorCo
         busiest_share=None if unit is None else min(row[unit] / row["piped_ns"], 1.0),
         ai_cpu_ns=row["ai_cpu_ns"] if units.intersection(row["ranks"]) else None,
     )
+
+
+def _busiest(row: Mapping[str, Any]) -> CoreUnit | None:
+    """The unit of the cores that is busy longest; None without counters."""
+    busy: dict[CoreUnit, float] = {unit: row[unit] for unit in UNITS}
+    return max(busy, key=lambda unit: busy[unit]) if row["piped_ns"] > 0 else None
 
 
 def _share(row: Mapping[str, Any], ns: int) -> tuple[float | None, str]:
