@@ -221,6 +221,16 @@ def test_captures_of_equal_length_may_begin_at_different_operations() -> None:
     assert (told.waits(0), told.waits(1)) == ([None, 1, 1, 1], [0, 0, 0, None])
 
 
+def test_captures_of_two_clocks_that_begin_at_different_operations_are_paired_where_they_end_together() -> None:
+    ranks = tables("""
+        rank0.comm:tp   ###..####..##...........#####....####......
+        rank1.comm:tp   ......###...#............####......##....##
+    """)
+    ranks[1] = ranks[1].with_columns(pl.col("start_ns") + 10**10)
+    told = paired(ranks, alike((0, 1), tp=(0, 1)), hosts={0: "one", 1: "another"})
+    assert (told.waits(0), told.waits(1)) == ([None, 1, 1, 1, 2], [0, 0, 0, 0, None])
+
+
 def test_a_capture_that_begins_within_a_step_is_paired_by_the_ends_of_its_operations() -> None:
     told = paired(
         tables("""

@@ -70,7 +70,7 @@ def _may_be_all(ranks: tuple[int, ...], size: JobSize, alone: frozenset[int]) ->
 def _alone(every: pl.DataFrame) -> frozenset[int]:
     """The ranks with operations that no other rank is known to take part in."""
     rows = every.filter(pl.col("manner").is_null() | (pl.col("manner") == "all"))
-    lone = pl.col("key").is_null() | (pl.col("rank").n_unique().over("group") == 1)
+    lone = pl.col("group").is_null() | (pl.col("rank").n_unique().over("group") == 1)
     return frozenset(rows.filter(lone)["rank"].unique())
 
 
