@@ -128,6 +128,9 @@ def _alignments(one: Lane, other: Lane, *, same: bool) -> Iterator[tuple[Ints, I
     """Possible alignments of two lanes: by names that number operations, by steps, or by order."""
     if one.distinct and other.distinct:
         yield from _equal(one.names, other.names)
+        if one.group is not None and other.group is not None and min(len(one.rows), len(other.rows)) >= _FEWEST:
+            # Names that number the operations of a group tell that other operations are not those.
+            return
     stepped = one.stepped and other.stepped
     if stepped:
         yield from _equal(one.places, other.places)

@@ -156,7 +156,11 @@ def _joinable(
     known = {
         group: frozenset(own).intersection(collected) - seen[group] for group, own in members.items() if own is not None
     }
-    others = {group: seen[group] for group in seen if members[group] is None or known.get(group)}
+    whole = {group for group, ranks in seen.items() if group in groups and groups[group].size == len(ranks)}
+    others = {
+        group: ranks for group, ranks in seen.items()
+        if known.get(group) or (members[group] is None and group not in whole)
+    }  # fmt: skip
     for group in sorted(group for group, missing in known.items() if missing):
         instead = [
             other for other, own in others.items()
