@@ -47,9 +47,9 @@ def inferred_groups(
     if not rows.height:
         return {}
     rows = rows.with_columns((pl.col("end_ns") + pl.col("offset_ns")).alias("out_ns"))
-    seen = {
-        group: tuple(ranks) for group, ranks in rows.group_by("group").agg(pl.col("rank").unique().sort()).iter_rows()
-    }
+    # Operations that fit nowhere tell that a rank takes part, too.
+    every_rank = every.filter(pl.col("group").is_in(rows["group"].unique().implode())).group_by("group")
+    seen = {group: tuple(ranks) for group, ranks in every_rank.agg(pl.col("rank").unique().sort()).iter_rows()}
     alone = _alone(every)
     found = {}
     for group in sorted(seen):
