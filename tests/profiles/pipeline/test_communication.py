@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from tests.each import sampled
 from tests.shared_jobs import FOUR, Jobs
@@ -17,7 +18,7 @@ from hermes.model.comm_measures import Alignment, CommunicationNote, GroupOp, La
 from hermes.model.report import Report
 from hermes.model.structure_measures import Balance, Pipeline, RankMatrix
 from hermes.profiles.load import load
-from hermes.profiles.pipeline.analyze import analyze
+from hermes.profiles.pipeline.analyze import analyze, outlined
 from hermes.report.measures_json import blocks
 from hermes.store.cache import Cache
 from hermes_testing import Fault, Format, Job, generate
@@ -45,6 +46,21 @@ def test_elapsed_time_is_wait_and_transfer_and_idle_to_the_nanosecond(form: str,
         assert group.split_rows == group.rows
         assert (group.wait_ns or 0) + (group.transfer_ns or 0) + (group.idle_ns or 0) == group.elapse_ns
         assert (group.idle_ns is None) == (form == "kineto")
+
+
+@pytest.mark.parametrize("named", [(), (0,)])
+def test_waits_are_the_same_if_only_some_ranks_record_their_groups(named: tuple[int, ...], tmp_path: Path) -> None:
+    job = generate(tmp_path / "job", Job(ranks=4, steps=3, layers=1, tp=2), formats=["ascend-text"])
+
+    def waits(cache: str) -> pl.DataFrame:
+        return outlined(load([job], Cache(tmp_path / cache))).made.rows.select("rank", "comm_id", "split", "wait_ns")
+
+    told = waits("told")
+    assert told["split"].all()
+    for info in job.glob("*/profiler_info_*.json"):
+        if int(info.stem.rpartition("_")[2]) not in named:
+            (info.parent / "profiler_metadata.json").unlink()
+    assert waits("in part").equals(told)
 
 
 @EVERY_FORMAT

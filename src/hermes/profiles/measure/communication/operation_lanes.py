@@ -28,6 +28,8 @@ CAUSAL = 0.9
 _ENOUGH = 0.5
 # The fewest operations to compare: with fewer, a constant offset between two clocks could explain any ends.
 _FEWEST = 3
+_NEAR = range(-3, 4)
+"""By how many operations captures of one group may begin apart, if no common clock tells it."""
 _LATENCY_NS = 10_000
 """The latency of a transport. Of alignments whose ends differ no more, the one with more operations counts."""
 # Operations to which all members give equal bytes: another size is another operation.
@@ -126,11 +128,14 @@ def _alignments(one: Lane, other: Lane, *, same: bool) -> Iterator[tuple[Ints, I
     """Possible alignments of two lanes: by names that number operations, by steps, or by order."""
     if one.distinct and other.distinct:
         yield from _equal(one.names, other.names)
+        if one.group is not None and other.group is not None and min(len(one.rows), len(other.rows)) >= _FEWEST:
+            # Names that number the operations of a group tell that other operations are not those.
+            return
     stepped = one.stepped and other.stepped
     if stepped:
         yield from _equal(one.places, other.places)
     if same or not stepped:
-        for shift in _shifts(one, other):
+        for shift in dict.fromkeys((*_shifts(one, other), *(_NEAR if same else ()))):
             yield from _shifted(one, other, shift)
 
 

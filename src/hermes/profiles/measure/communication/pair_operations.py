@@ -25,12 +25,14 @@ from hermes.model.tables.collective_keys import SYNCHRONISING
 from hermes.profiles.align.offsets import clock_offsets
 from hermes.profiles.measure.communication import messages
 from hermes.profiles.measure.communication.last_arrivals import contradicted, identity, rows_with_partners
-from hermes.profiles.measure.communication.operation_lanes import CAUSAL, WHATEVER, Fit, Lane, fit, lanes_of
+from hermes.profiles.measure.communication.operation_lanes import APART_NS, CAUSAL, WHATEVER, Fit, Lane, fit, lanes_of
 from hermes.profiles.measure.communication.unrecorded_members import JobSize, inferred_groups
 from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
 
 _MOST_COMPARED = 20_000
 _SHOWN = 6
+_UNSURE_NS = 5 * APART_NS
+"""The error of a clock, three standard deviations, above which the operations that it rests on do not end together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,8 @@ def _doubtful(
     """The groups whose recorded keys need not pair the right operations, and whether they surely do not.
 
     A key that numbers the operations of a capture is wrong where captures begin at different operations: then some rank
-    has a key that others do not have, or a rank leaves before another arrives.
+    has a key that others do not have, or a rank leaves before another arrives. Clocks that rest on wrong pairs hide
+    that, but then their error is large.
     """
     offsets = {clock.rank: (clock.offset_ns, clock.error_ns or 0) for clock in clocks}
     rows = rows_with_partners(every, offsets).filter(pl.col("manner") != "pair")
@@ -121,11 +124,14 @@ def _doubtful(
         pl.col("rank").first(),
     )  # fmt: skip
     apart = {clock.rank for clock in clocks if clock.method == "collectives"}
+    unsure = {
+        clock.rank for clock in clocks
+        if clock.method != "same host" and (clock.error_ns is None or clock.error_ns > _UNSURE_NS)
+    }  # fmt: skip
     told = {}
     for group, uneven, wrong, mostly, own in found.filter(pl.col("rank").list.len() > 1).sort("group").iter_rows():
         most = groups[group].size if group in groups else None
-        if uneven or wrong or (most is not None and len(own) > most):
-            # Clocks that rest on wrong pairs contradict nothing.
+        if uneven or wrong or (most is not None and len(own) > most) or not unsure.isdisjoint(own):
             told[group] = mostly or (uneven and not apart.isdisjoint(own))
     return told
 
@@ -150,7 +156,11 @@ def _joinable(
     known = {
         group: frozenset(own).intersection(collected) - seen[group] for group, own in members.items() if own is not None
     }
-    others = {group: seen[group] for group in seen if members[group] is None or known.get(group)}
+    whole = {group for group, ranks in seen.items() if group in groups and groups[group].size == len(ranks)}
+    others = {
+        group: ranks for group, ranks in seen.items()
+        if known.get(group) or (members[group] is None and group not in whole)
+    }  # fmt: skip
     for group in sorted(group for group, missing in known.items() if missing):
         instead = [
             other for other, own in others.items()

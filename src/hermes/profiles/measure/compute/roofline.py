@@ -275,7 +275,8 @@ def _operator(row: Mapping[str, Any], total: int, units: set[int]) -> OperatorCo
 def _busiest(row: Mapping[str, Any]) -> CoreUnit | None:
     """The unit of the cores that is busy longest; None without counters."""
     busy: dict[CoreUnit, float] = {unit: row[unit] for unit in UNITS}
-    return max(busy, key=lambda unit: busy[unit]) if row["piped_ns"] > 0 else None
+    longest = max(busy, key=lambda unit: busy[unit])
+    return longest if row["piped_ns"] > 0 else None
 
 
 def _share(row: Mapping[str, Any], ns: int) -> tuple[float | None, str]:

@@ -8,11 +8,12 @@ SDMA entry is the sum of HCCS, PCIE and SIO. Level0 has the operations but no ta
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
@@ -285,9 +286,14 @@ def _tasks(rows: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
 def _groups(job: Job, operations: pl.DataFrame, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> pl.DataFrame:
     rows: list[Member] = list(job.members)
     listed = {group for group, *_ in rows}
-    for group in sorted({group for group in operations["group"] if group} - listed):
-        members = _inferred(group, tasks, rank, sink)
-        rows.extend((group, None, None, place, member) for place, member in enumerate(members))
+    unlisted = sorted({group for group in operations["group"] if group} - listed)
+    places = {group: _places(group, tasks, sink) for group in unlisted}
+    largest = max([one.size for one in places.values()] + [*Counter(group for group, *_ in rows).values()], default=0)
+    for group, one in places.items():
+        world = one.own == {rank} and one.size == largest
+        if world:
+            sink.note("info", messages.group_members(group=group, n=one.size, last=one.size - 1, rank=rank))
+        rows.extend((group, None, None, place, place if world else None) for place in range(one.size))
     schema = {
         "group": pl.String(),
         "name": pl.String(),
@@ -298,11 +304,18 @@ def _groups(job: Job, operations: pl.DataFrame, tasks: pl.DataFrame | None, rank
     return pl.DataFrame(rows, schema=schema, orient="row").sort("group", "member")
 
 
-def _inferred(key: str, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> tuple[int | None, ...]:
-    """The members of a group that no file lists, with the group's size from places that tasks and links name.
+class _Places(NamedTuple):
+    """The number of places that tasks and links name in a group, and the places of this rank."""
 
-    Only a group in which this rank's place equals its global rank can be the world; its places are then taken as global
-    ranks.
+    size: int
+    own: frozenset[int]
+
+
+def _places(key: str, tasks: pl.DataFrame | None, sink: Sink) -> _Places:
+    """The places of a group that no file lists.
+
+    Only the largest group, in which this rank's place equals its global rank, can be the world; its places are then
+    taken as global ranks.
     """
     links = sink.read("comm_link").filter(pl.col("group") == key)
     places = [*links["src_rank"], *links["dst_rank"]]
@@ -311,16 +324,7 @@ def _inferred(key: str, tasks: pl.DataFrame | None, rank: int, sink: Sink) -> tu
         mine = tasks.filter(pl.col("group") == key)
         places += [*mine["src_rank"].drop_nulls(), *mine["dst_rank"].drop_nulls()]
         own = set(mine["src_rank"].drop_nulls())
-    if not places:
-        return ()
-    size = int(max(places)) + 1
-    if own == {rank}:
-        sink.note(
-            "info",
-            messages.group_members(group=key, n=size, last=size - 1, rank=rank),
-        )
-        return tuple(range(size))
-    return (None,) * size
+    return _Places(size=int(max(places, default=-1)) + 1, own=frozenset(own))
 
 
 def _with_peers(tasks: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
