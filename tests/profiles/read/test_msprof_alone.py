@@ -127,7 +127,7 @@ def test_sums_alone_are_said_as_sums(tmp_path: Path, operators: str) -> None:
         "op_summary_*.csv (`msprof --export=on --output=PROF_…` writes both again)"
     )
     assert "MatMulV2  AI_CORE" in screen
-    assert not [word for word in ("idle", "step_trace_time", "of the step", "prof.step") if word in screen]
+    assert not [word for word in ("is idle", "step_trace_time", "of the step", "prof.step") if word in screen]
 
 
 @pytest.mark.parametrize("name", ["op_statistic", "api_statistic"])
@@ -174,11 +174,11 @@ def test_sums_that_are_cut_off_say_so(tmp_path: Path) -> None:
     ("case", "words"),
     [
         ("h5_a3", ("Only sums", "matrix products", "aclopCompileAndExecute", "msprof_*.json")),
-        ("h5_a2", ("83%", "not recorded")),
+        ("h5_a2", ("83%", "not recorded", "msprof --ascendcl=on")),
     ],
 )
 def test_what_an_expert_says_of_real_msprof_folders(tmp_path: Path, case: str, words: tuple[str, ...]) -> None:
     verdict, screen = said(profiles() / "hunt" / case, tmp_path)
     assert [word for word in words if word not in verdict] == []
     assert "ProcessReport" not in verdict
-    assert not [name for name in OF_FRAMEWORKS if name in screen]
+    assert not [name for name in (*OF_FRAMEWORKS, "Python", "hermes profile") if name in screen]

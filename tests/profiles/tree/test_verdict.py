@@ -461,3 +461,12 @@ def test_the_rank_is_the_one_with_most_of_the_leaf_and_of_alike_ones_the_slowest
 @pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)
 def test_a_fault_explains_the_leaf_that_it_is_about(fault: Fault) -> None:
     assert (fault.about in fault.explains) is isinstance(fault.about, Leaf)
+
+
+def test_where_no_host_was_recorded_the_verdict_says_how_to_record_it() -> None:
+    rows = (row(Leaf.NOT_RECORDED, 80), row(Leaf.MATRIX_PRODUCT, 20))
+    known = VerdictGrounds(steps=JobSteps([step(100)]), times=rows, kinds=kinds_of(*rows))
+    assert sentence(verdict(replace(known, host="msprof --ascendcl=on"))).endswith(
+        "not recorded. Nothing of the host was recorded: record it too (msprof --ascendcl=on)"
+    )
+    assert sentence(verdict(known)).endswith("not recorded")

@@ -160,7 +160,10 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         paths, free = followed.result()
     measures = found.with_rows((*job.steps.every, *paths, *free))
     replay = StepReplay(loaded, job, rows)
-    grounds = advice.Evidence(measures=measures, inputs=job.inputs, coverage=seen, frameworks=job.frameworks)
+    grounds = advice.Evidence(
+        measures=measures, inputs=job.inputs, coverage=seen, frameworks=job.frameworks, recorder=job.recorder,
+        host=job.host,
+    )  # fmt: skip
     vendors = common_traits(row.vendor for row in job.inputs)
     times = found.rows(LeafTime)
     tree = job_tree(path, AttainableGain(found.rows(OperatorCost), vendors.aim.value, found.rows(ChipUsed)))
@@ -202,6 +205,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             path=path,
             sums=found.rows(RecordedSum),
             timeline=job.recorder.timeline if job.recorder else "",
+            host=job.recorder.host if job.recorder and not job.host else "",
         )
     )
     return replace(report, plan=plan, verdict=judged)

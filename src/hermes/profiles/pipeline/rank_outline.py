@@ -18,6 +18,7 @@ from hermes.model.step_measures import StepSplit
 from hermes.profiles import messages
 from hermes.profiles.measure.communication.last_arrivals import identified_operations, longest_peer_waits, with_keys
 from hermes.profiles.measure.communication.wait_and_transfer import group_info
+from hermes.profiles.measure.leaves.call_trees import RANGES
 from hermes.profiles.measure.steps.breakdown import ascend_splits, reported_splits, step_splits, summed_splits
 from hermes.profiles.pipeline.check_step_marks import step_doubts
 from hermes.profiles.pipeline.profiler_step_split import contradictions
@@ -52,7 +53,8 @@ class RankOutline:
 
     `operations` are made by `arrivals.with_keys`; their column `named` says whether waits by peer were recorded. `late`
     is made by `last_arrivals.longest_peer_waits`. `highest` is the highest global rank or member of the rank's groups.
-    `summed`: the capture holds sums, and no timeline.
+    `summed`: the capture holds sums, and no timeline. `host`: calls of the host were recorded, not only marks of steps
+    and ranges.
     """
 
     rank: int
@@ -60,6 +62,7 @@ class RankOutline:
     world_size: int | None
     framework: str | None
     summed: bool
+    host: bool
     highest: int | None
     groups: tuple[RankGroup, ...]
     splits: tuple[StepSplit, ...]
@@ -90,6 +93,7 @@ def outline(data: RankData) -> RankOutline:
         world_size=row["world_size"],
         framework=row["framework"],
         summed=summed,
+        host=not data.table("host_op", "kind")["kind"].is_in(RANGES).all(),
         highest=max(highest, default=None),
         groups=tuple(
             RankGroup(

@@ -158,6 +158,11 @@ def first_token(*, first: Share, queues: Share) -> None:
     """Message part: the shares of the requests' time up to the first token and in queues."""
 
 
+@message("verdict.no_host")
+def no_host(*, how: Name) -> None:
+    """Message part: nothing of the host was recorded, and how to record it."""
+
+
 @message("verdict.sums")
 def sums(*, device: Message | None = None, host: Message | None = None, timeline: Name) -> None:
     """Message: the verdict of a capture that holds sums alone, and which files hold the timeline."""

@@ -47,7 +47,8 @@ class VerdictGrounds:
     `kinds` include the work that `problems` find needless. `expected` is the job's number of ranks; None if unknown.
     `noise` is the share of a step below which a loss does not count. `unprofiled_ns` is the step without its profiler,
     if known. `requests` are the requests that an inference service answered. `path` is the path of waits.
-    `sums` are those of ranks without a timeline, and `timeline` names the files that would hold it.
+    `sums` are those of ranks without a timeline, and `timeline` names the files that would hold it. `host` says how to
+    record the host, if nothing of it was recorded.
     """
 
     steps: JobSteps
@@ -61,6 +62,7 @@ class VerdictGrounds:
     path: WaitPath = WaitPath(times={})
     sums: tuple[RecordedSum, ...] = ()
     timeline: str = ""
+    host: str = ""
 
     @property
     def device(self) -> bool:
@@ -275,7 +277,9 @@ def _made_of(given: VerdictGrounds) -> Message:
 
 
 def _no_line(given: VerdictGrounds, kind: LeafKind) -> Message | None:
-    """The hint that no Python stack was recorded, if a line of code would say more; else None."""
+    """The hint that the host or no Python stack was recorded, if a call or a line of code would say more; else None."""
+    if given.host:
+        return say_that.no_host(how=given.host) if kind.leaf is Leaf.NOT_RECORDED else None
     if not any(row.what for row in kind.rows):
         return None
     if kind.leaf not in _IN_PYTHON or any(_LINE.search(row.place) or _LINE.search(row.what) for row in given.times):
