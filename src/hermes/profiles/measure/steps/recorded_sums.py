@@ -22,9 +22,8 @@ def sums_of(rank: RankTables) -> Iterator[RecordedSum]:
         return
     rows = rank.table("statistic").filter(pl.col("total_ns") > 0)
     for side, sources in (("device", _DEVICE), ("host", _HOST)):
-        found = next((part for source, level in sources if (part := _of(rows, source, level)).height), None)
-        if found is None:
-            continue
+        found = next((part for source, level in sources if (part := _of(rows, source, level)).height), rows.clear())
+        found = found.select("name", "level", "count", "total_ns", "max_ns")
         if side == "device":
             found = pl.concat([found, _of(rows, _COMMUNICATION, None).with_columns(level=pl.lit(_COMMUNICATION))])
         whole = pl.col("total_ns").sum() if side == "device" else pl.col("total_ns").sum().over("level")
