@@ -128,8 +128,8 @@ def test_sums_alone_are_said_as_sums(tmp_path: Path, operators: str) -> None:
         "Only sums were recorded, without a timeline: what bounds the step cannot be said. The device works for 1.00 "
         "ms in sum: 60% matrix products (MatMulV2), 30% copies and changes of layout (Cast) and 10% communication, "
         "waiting included (hcom_allReduce_). The longest calls of the host, without those that wait: "
-        "aclopCompileAndExecute 2.00 ms and KernelLaunch 1.50 ms. To know it, give the timeline too: msprof_*.json and "
-        "op_summary_*.csv (`msprof --export=on --output=PROF_…` writes both again)"
+        "aclopCompileAndExecute 2.00 ms and KernelLaunch 1.50 ms. To know it, give the timeline too: msprof_*.json, "
+        "op_summary_*.csv (msprof --export=on --output=PROF_… writes them again)"
     )
     assert "MatMulV2  AI_CORE" in screen
     assert not [word for word in ("is idle", "step_trace_time", "of the step", "prof.step") if word in screen]

@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 import pytest
 
 from hermes.base.say import say
+from hermes.knowledge.recorders import MSPROF
 from hermes.model.compute_measures import ChipUsed, Losses, OperatorCost
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
@@ -466,7 +467,7 @@ def test_a_fault_explains_the_leaf_that_it_is_about(fault: Fault) -> None:
 def test_where_no_host_was_recorded_the_verdict_says_how_to_record_it() -> None:
     rows = (row(Leaf.NOT_RECORDED, 80), row(Leaf.MATRIX_PRODUCT, 20))
     known = VerdictGrounds(steps=JobSteps([step(100)]), times=rows, kinds=kinds_of(*rows))
-    assert sentence(verdict(replace(known, host="msprof --ascendcl=on"))).endswith(
-        "not recorded. Nothing of the host was recorded: record it too (msprof --ascendcl=on)"
-    )
+    said = sentence(verdict(replace(known, host=False, recorder=MSPROF)))
+    assert said.endswith(f"not recorded. Nothing of the host was recorded: record it too ({MSPROF.host})")
+    assert sentence(verdict(replace(known, host=False))).endswith("Nothing of the host was recorded: record it too")
     assert sentence(verdict(known)).endswith("not recorded")

@@ -204,8 +204,8 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             requests=found.rows(Requests),
             path=path,
             sums=found.rows(RecordedSum),
-            timeline=job.recorder.timeline if job.recorder else "",
-            host=job.recorder.host if job.recorder and not job.host else "",
+            recorder=job.recorder,
+            host=job.host,
         )
     )
     return replace(report, plan=plan, verdict=judged)

@@ -159,12 +159,14 @@ def first_token(*, first: Share, queues: Share) -> None:
 
 
 @message("verdict.no_host")
-def no_host(*, how: Name) -> None:
+def no_host(*, how: Name | None = None) -> None:
     """Message part: nothing of the host was recorded, and how to record it."""
 
 
 @message("verdict.sums")
-def sums(*, device: Message | None = None, host: Message | None = None, timeline: Name) -> None:
+def sums(
+    *, device: Message | None = None, host: Message | None = None, timeline: Name, again: Name | None = None
+) -> None:
     """Message: the verdict of a capture that holds sums alone, and which files hold the timeline."""
 
 

@@ -9,6 +9,7 @@ from hermes.base.message import Message
 from hermes.knowledge.blocking_calls import CAUSE_OF_CALL, READ_BACK, is_copy, waits_for_reports
 from hermes.knowledge.collectives import collective_of_kernel
 from hermes.knowledge.leaf_names import leaf_of_call, leaf_of_operator
+from hermes.knowledge.recorders import UNKNOWN_ON_ASCEND, Recorder
 from hermes.model.leaf import Leaf
 from hermes.model.sum_measures import RecordedSum
 from hermes.profiles.tree import messages as say_that
@@ -17,13 +18,16 @@ _SHOWN, _NAMED = 3, 0.3
 """How many kinds of work are named, and the least share of its kind that a name needs."""
 
 
-def of_sums(sums: Sequence[RecordedSum], files: str) -> Message | None:
-    """The verdict from sums; None without any. `files` are the files that would give the timeline."""
+def of_sums(sums: Sequence[RecordedSum], recorder: Recorder | None) -> Message | None:
+    """The verdict from sums; None without any. `recorder` tells which files would give the timeline."""
     device = [row for row in sums if row.side == "device"]
     host = [row for row in sums if row.side == "host" and not _waits(row.name)]
     if not (device or host):
         return None
-    return say_that.sums(device=_of_device(device), host=_of_host(host), timeline=files)
+    by = recorder or UNKNOWN_ON_ASCEND
+    return say_that.sums(
+        device=_of_device(device), host=_of_host(host), timeline=by.timeline, again=by.again or None
+    )  # fmt: skip
 
 
 def _waits(name: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hermes.base.message import Message, Text
+from hermes.knowledge.recorders import Recorder
 from hermes.model.finding import Loss
 from hermes.model.leaf import Leaf, Part
 from hermes.model.leaf_time import LeafTime
@@ -47,8 +48,8 @@ class VerdictGrounds:
     `kinds` include the work that `problems` find needless. `expected` is the job's number of ranks; None if unknown.
     `noise` is the share of a step below which a loss does not count. `unprofiled_ns` is the step without its profiler,
     if known. `requests` are the requests that an inference service answered. `path` is the path of waits.
-    `sums` are those of ranks without a timeline, and `timeline` names the files that would hold it. `host` says how to
-    record the host, if nothing of it was recorded.
+    `sums` are those of ranks without a timeline. `recorder` is the program that recorded the capture, if known; `host`:
+    calls of the host were recorded.
     """
 
     steps: JobSteps
@@ -61,8 +62,8 @@ class VerdictGrounds:
     requests: tuple[Requests, ...] = ()
     path: WaitPath = WaitPath(times={})
     sums: tuple[RecordedSum, ...] = ()
-    timeline: str = ""
-    host: str = ""
+    recorder: Recorder | None = None
+    host: bool = True
 
     @property
     def device(self) -> bool:
@@ -79,7 +80,7 @@ def verdict(given: VerdictGrounds) -> Verdict:
     """The verdict: the kind with the largest possible gain; if no gain exceeds noise, what the steps consist of."""
     slowest = given.steps.slowest
     if slowest is None or not given.kinds.every:
-        said = _served(given) or of_sums(given.sums, given.timeline) or say_that.UNKNOWN
+        said = _served(given) or of_sums(given.sums, given.recorder) or say_that.UNKNOWN
         return Verdict(bound="unknown", message=said, rank=None, step=None)
     kind = headline(given)
     top = kind or given.kinds.every[0]
@@ -278,8 +279,9 @@ def _made_of(given: VerdictGrounds) -> Message:
 
 def _no_line(given: VerdictGrounds, kind: LeafKind) -> Message | None:
     """The hint that the host or no Python stack was recorded, if a call or a line of code would say more; else None."""
-    if given.host:
-        return say_that.no_host(how=given.host) if kind.leaf is Leaf.NOT_RECORDED else None
+    if not given.host:
+        how = given.recorder.host if given.recorder else None
+        return say_that.no_host(how=how) if kind.leaf is Leaf.NOT_RECORDED else None
     if not any(row.what for row in kind.rows):
         return None
     if kind.leaf not in _IN_PYTHON or any(_LINE.search(row.place) or _LINE.search(row.what) for row in given.times):
