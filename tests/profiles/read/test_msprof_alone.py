@@ -153,6 +153,17 @@ def test_one_file_of_sums_is_enough(tmp_path: Path, name: str, text: str, words:
     assert ("The device works" in verdict) != ("calls of the host" in verdict)
 
 
+def test_beside_tasks_of_the_device_the_host_has_sums(tmp_path: Path) -> None:
+    folder = msprof(tmp_path / "in", op_summary=SUMMARY, op_statistic=OP_STATISTIC, api_statistic=API_STATISTIC)
+    verdict, screen = said(folder, tmp_path / "cache")
+    assert "79% of the capture" in verdict
+    assert verdict.endswith(
+        "record it too (msprof --ascendcl=on --runtime-api=on --task-time=on). The longest calls of the host, without "
+        "those that wait: aclopCompileAndExecute 2.00 ms and KernelLaunch 1.50 ms"
+    )
+    assert "Where the time goes" in screen
+
+
 def test_operators_without_a_timeline_are_sums_too(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

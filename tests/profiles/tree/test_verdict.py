@@ -468,6 +468,6 @@ def test_where_no_host_was_recorded_the_verdict_says_how_to_record_it() -> None:
     rows = (row(Leaf.NOT_RECORDED, 80), row(Leaf.MATRIX_PRODUCT, 20))
     known = VerdictGrounds(steps=JobSteps([step(100)]), times=rows, kinds=kinds_of(*rows))
     said = sentence(verdict(replace(known, host=False, recorder=MSPROF)))
-    assert said.endswith(f"not recorded. Nothing of the host was recorded: record it too ({MSPROF.host})")
-    assert sentence(verdict(replace(known, host=False))).endswith("Nothing of the host was recorded: record it too")
+    assert said.endswith(f"not recorded. The host has no timeline: record it too ({MSPROF.host})")
+    assert sentence(verdict(replace(known, host=False))).endswith("The host has no timeline: record it too")
     assert sentence(verdict(known)).endswith("not recorded")

@@ -159,8 +159,8 @@ def first_token(*, first: Share, queues: Share) -> None:
 
 
 @message("verdict.no_host")
-def no_host(*, how: Name | None = None) -> None:
-    """Message part: nothing of the host was recorded, and how to record it."""
+def no_host(*, how: Name | None = None, sums: Message | None = None) -> None:
+    """Message part: the host has no timeline, how to record one, and what sums tell."""
 
 
 @message("verdict.sums")

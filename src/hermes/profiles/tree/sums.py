@@ -20,14 +20,11 @@ _SHOWN, _NAMED = 3, 0.3
 
 def of_sums(sums: Sequence[RecordedSum], recorder: Recorder | None) -> Message | None:
     """The verdict from sums; None without any. `recorder` tells which files would give the timeline."""
-    device = [row for row in sums if row.side == "device"]
-    host = [row for row in sums if row.side == "host" and not _waits(row.name)]
-    if not (device or host):
+    device, host = _of_device([row for row in sums if row.side == "device"]), of_host(sums)
+    if device is None and host is None:
         return None
     by = recorder or UNKNOWN_ON_ASCEND
-    return say_that.sums(
-        device=_of_device(device), host=_of_host(host), timeline=by.timeline, again=by.again or None
-    )  # fmt: skip
+    return say_that.sums(device=device, host=host, timeline=by.timeline, again=by.again or None)
 
 
 def _waits(name: str) -> bool:
@@ -66,10 +63,11 @@ def _of_device(rows: Sequence[RecordedSum]) -> Message | None:
     return say_that.sums_of_device(ns=whole, parts=parts)
 
 
-def _of_host(rows: Sequence[RecordedSum]) -> Message | None:
+def of_host(sums: Sequence[RecordedSum]) -> Message | None:
     """The message part with the longest calls that do not wait; calls of different layers are not added up."""
     calls = Counter[str]()
-    for row in rows:
-        calls[row.name] += row.total_ns
+    for row in sums:
+        if row.side == "host" and not _waits(row.name):
+            calls[row.name] += row.total_ns
     said = [say_that.sum_of_call(name=name, ns=ns) for name, ns in calls.most_common(_SHOWN)]
     return say_that.sums_of_host(calls=said) if said else None

@@ -20,7 +20,7 @@ from hermes.model.typical_step import JobSteps
 from hermes.profiles.tree import messages as say_that
 from hermes.profiles.tree.leaf_kinds import MOSTLY, WORTH, LeafKind, LeafKinds
 from hermes.profiles.tree.path_of_waits import Change, WaitPath
-from hermes.profiles.tree.sums import of_sums
+from hermes.profiles.tree.sums import of_host, of_sums
 
 UNLIKE = Limit(
     value=3.0, unit="times as long as the steps before the capture, or as short", source="docs/evidence/noise.md"
@@ -281,7 +281,7 @@ def _no_line(given: VerdictGrounds, kind: LeafKind) -> Message | None:
     """The hint that the host or no Python stack was recorded, if a call or a line of code would say more; else None."""
     if not given.host:
         how = given.recorder.host if given.recorder else None
-        return say_that.no_host(how=how) if kind.leaf is Leaf.NOT_RECORDED else None
+        return say_that.no_host(how=how, sums=of_host(given.sums)) if kind.leaf is Leaf.NOT_RECORDED else None
     if not any(row.what for row in kind.rows):
         return None
     if kind.leaf not in _IN_PYTHON or any(_LINE.search(row.place) or _LINE.search(row.what) for row in given.times):
