@@ -93,7 +93,7 @@ def outline(data: RankData) -> RankOutline:
         world_size=row["world_size"],
         framework=row["framework"],
         summed=summed,
-        host=not data.table("host_op", "kind")["kind"].is_in(RANGES).all(),
+        host=data.holds("host_op", ~pl.col("kind").is_in(RANGES)),
         highest=max(highest, default=None),
         groups=tuple(
             RankGroup(
@@ -113,9 +113,9 @@ def outline(data: RankData) -> RankOutline:
 
 def summed_alone(data: RankData, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> bool:
     """Whether a capture holds the profiler's own sums, and no timeline of device or host."""
-    if kernel.height or comm_op.height or data.table("host_op", "rank").height:
+    if kernel.height or comm_op.height or data.holds("host_op", pl.lit(value=True)):
         return False
-    return bool(data.table("statistic", "rank").height or data.table("step_reported", "rank").height)
+    return any(data.holds(name, pl.lit(value=True)) for name in ("statistic", "step_reported"))
 
 
 def _contradictions(
