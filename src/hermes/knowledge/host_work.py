@@ -36,7 +36,7 @@ PATTERNS: dict[str, str] = {
         r"^aclopcompile|^opcompile$|\(dynamo_timed\)$|^entire_frame_compile$"
         r"|torch/_dynamo/(convert_frame|symbolic_convert)"
         r"|torch/_inductor/(graph|scheduler|lowering|select_algorithm|codegen/)|triton/compiler/"
-        r"|^(cu|hip)(moduleload|libraryload)|^lazy function loading"
+        r"|^(cu|hip)(moduleload|libraryload)|^lazy function loading|nvrtc"
     ),
     ALLOCATION: (
         r"^(cuda|hip)(malloc|free|hostalloc|hostregister|hostfree|hostmalloc)"

@@ -15,30 +15,32 @@ class Recorder:
     """A program that records captures.
 
     `host` records the calls of the host beside the device's work; a program that starts the job is named as a command.
-    `timeline` are the files that hold the timeline, where sums of the capture stand in files of their own. `starts`:
-    the program starts the job itself, so that `hermes profile` cannot ask it for a capture.
+    `timeline` are the files that hold the timeline, where sums of the capture stand in files of their own; `again` is
+    the command that writes these files again. `starts`: the program starts the job itself, so that `hermes profile`
+    cannot ask it for a capture.
     """
 
     name: str
     host: str
     timeline: str = ""
+    again: str = ""
     starts: bool = False
 
 
 _OF_TORCH = "activities=[ProfilerActivity.CPU, ProfilerActivity.{}], with_stack=True"
 MSPROF = Recorder(
     name="msprof", host="msprof --ascendcl=on --runtime-api=on --task-time=on",
-    timeline="msprof_*.json and op_summary_*.csv (`msprof --export=on --output=PROF_…` writes both again)", starts=True,
+    timeline="msprof_*.json, op_summary_*.csv", again="msprof --export=on --output=PROF_…", starts=True,
 )  # fmt: skip
 TORCH_NPU = Recorder(
-    name="torch_npu.profiler", host=_OF_TORCH.format("NPU"), timeline="trace_view.json and kernel_details.csv"
+    name="torch_npu.profiler", host=_OF_TORCH.format("NPU"), timeline="trace_view.json, kernel_details.csv"
 )
 MINDSPORE = Recorder(
-    name="mindspore.profiler", host=_OF_TORCH.format("NPU"), timeline="trace_view.json and kernel_details.csv"
+    name="mindspore.profiler", host=_OF_TORCH.format("NPU"), timeline="trace_view.json, kernel_details.csv"
 )
-_ASCEND = Recorder(
+UNKNOWN_ON_ASCEND = Recorder(
     name="", host="activities CPU and NPU of the framework's profiler",
-    timeline="trace_view.json and kernel_details.csv, or msprof_*.json and op_summary_*.csv",
+    timeline="trace_view.json, kernel_details.csv; msprof_*.json, op_summary_*.csv",
 )  # fmt: skip
 _OTHERS = {
     "kineto": Recorder(name="torch.profiler", host=_OF_TORCH.format("CUDA")),
@@ -51,5 +53,5 @@ def recorder_of(form: str, framework: str | None) -> Recorder | None:
     """The program that wrote a capture of this format in a job of this framework; None if it is unknown."""
     family = form.partition("-")[0]
     if family == "ascend":
-        return {"pytorch": TORCH_NPU, "mindspore": MINDSPORE}.get(framework or "", _ASCEND)
+        return {"pytorch": TORCH_NPU, "mindspore": MINDSPORE}.get(framework or "", UNKNOWN_ON_ASCEND)
     return MSPROF if family == "msprof" else _OTHERS.get(family)

@@ -82,7 +82,8 @@ def _minor(screen: Screen, report: Report) -> None:
 
 def _next(screen: Screen, report: Report) -> None:
     for capture in report.plan.captures[:_CAPTURES]:
-        screen.line(("Record next: ", "green"), f"{capture.command}  # {capture.profiler}", indent=2)
+        own = f"  # {capture.profiler}" if capture.profiler else ""
+        screen.line(("Record next: ", "green"), f"{capture.command}{own}", indent=2)
         screen.line(f"{capture.why}.", indent=4, style="dim", most=2)
 
 

@@ -40,7 +40,7 @@ def unprofiled_sentence(plan: Plan) -> str:
 def nothing_sentence(plan: Plan) -> str:
     """A sentence for an empty plan: no rule names a cure, or the host's time was not recorded."""
     if plan.unrecorded:
-        how = f"run {plan.captures[0].command}" if plan.captures else "record Python stacks"
+        how = f"run {plan.captures[0].command}" if plan.captures else "record the calls of the host"
         return f"What the host did in {fraction(plan.unrecorded)} of the time was not recorded: {how}."
     if not plan.floor.ns:
         return "No rule names a cure."

@@ -35,4 +35,4 @@ def _side(screen: Screen, title: Message, rows: list[RecordedSum]) -> None:
         whole = sum(row.total_ns for row in rows if row.side == "device" or row.detail == detail)
         count = counts[name, detail]
         head = f"{duration(ns):>8} {fraction(ns / whole):>6} {f'x{count}' if count else '':>8}  "
-        screen.line(screen.shorten(f"{head}{name}  {detail}", screen.width - 2), indent=2)
+        screen.raw(screen.shorten(f"{head}{name}  {detail}", screen.width - 2), indent=2)

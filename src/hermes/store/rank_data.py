@@ -51,6 +51,14 @@ class RankData:
         path = self.folder / f"{name}.parquet"
         return pl.scan_parquet(path) if path.exists() else empty(TABLES[name]).lazy()
 
+    def holds(self, name: str, condition: pl.Expr) -> bool:
+        """Whether any row of a table meets the condition; reads no further than the first such row."""
+        path = self.folder / f"{name}.parquet"
+        if not path.exists():
+            return False
+        found = pl.scan_parquet(path).filter(condition).select("rank").head(1)
+        return found.collect(engine="streaming").height > 0
+
     def where(self, name: str, columns: Sequence[str], condition: pl.Expr) -> pl.DataFrame:
         """The rows of a table of this rank for which the condition holds."""
         path = self.folder / f"{name}.parquet"

@@ -10,6 +10,7 @@ import pytest
 
 from hermes.knowledge.advice_conditions import JobKind
 from hermes.knowledge.cases import case
+from hermes.knowledge.recorders import MSPROF, Recorder, recorder_of
 from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import HostEvents, SettingValues
@@ -240,6 +241,28 @@ def test_the_awaited_rank_is_recorded_next_with_stacks(finding: Make, replaying:
     assert (capture.ranks, capture.level) == ((5,), "Level1")
     assert capture.command == "hermes profile --steps 3 --ranks 5 --stack"
     assert "with_stack=True" in capture.profiler
+
+
+@pytest.mark.parametrize(
+    ("recorder", "command", "profiler"),
+    [
+        (MSPROF, "msprof --ascendcl=on --runtime-api=on --task-time=on", ""),
+        (
+            recorder_of("ascend-text", "pytorch"),
+            "hermes profile --steps 3 --stack",
+            "activities=[ProfilerActivity.CPU, ProfilerActivity.NPU], with_stack=True",
+        ),
+        (recorder_of("nsys", None), "nsys profile --trace=cuda,nvtx,osrt --python-sampling=true", ""),
+        (None, "hermes profile --steps 3 --stack", "with_stack=True"),
+    ],
+)
+def test_a_host_that_was_not_recorded_is_recorded_with_the_tool_that_made_the_file(
+    recorder: Recorder | None, command: str, profiler: str, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    ranking = rank([], replaying({}), floor)
+    (capture,) = next_captures(ranking, recorded(stacks=None, unrecorded=0.83, recorder=recorder, host=False))
+    assert (capture.command, capture.profiler) == (command, profiler)
+    assert "Python" not in capture.why
 
 
 @pytest.mark.parametrize("expected", [2, 8, None])

@@ -6,10 +6,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from hermes.base.errors import InputError
 from hermes.base.say import say
 from hermes.model.compute_measures import OperatorCost
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import LeafTime
 from hermes.model.report import Report
 from hermes.model.step_measures import OperatorTop
 from hermes.profiles.api import analyze, load
@@ -118,3 +122,41 @@ def test_beside_captures_of_the_framework_it_is_not_read(tmp_path: Path) -> None
     loaded = load([kineto], Cache(tmp_path / "cache"))
     assert [rank.format for rank in loaded.ranks] == ["kineto"]
     assert any("exported report of NVIDIA Nsight Systems" in say(note.message) for note in loaded.notes)
+
+
+def _of_host(folder: Path, *ranges: tuple[int, int, str]) -> Path:
+    """A report of a process that did nothing on a device: ranges by start, end in ms, and text."""
+    path = write_nsys(folder / "host.sqlite", [])
+    thread = (77 << 24) + 5
+    with closing(sqlite3.connect(path)) as con, con:
+        con.executemany(
+            "INSERT INTO NVTX_EVENTS VALUES (?, ?, 59, ?, ?, NULL, 0)",
+            [(start * 1_000_000, end * 1_000_000, text, thread) for start, end, text in ranges],
+        )
+    return path
+
+
+def test_without_work_of_a_device_ranges_and_compilations_are_leaves(tmp_path: Path) -> None:
+    path = _of_host(tmp_path, (0, 100, "load"), (10, 70, "Nvrtc::CompileProgram"), (100, 120, "forward"))
+    report = _report(path, tmp_path / "cache")
+    spent = {(row.leaf, row.what): row.total_ns // 1_000_000 for row in report.rows(LeafTime)}
+    assert spent[Leaf.COMPILING, "Nvrtc::CompileProgram"] == 60
+    assert spent[Leaf.OTHER_COMPUTE, "load"] == 40
+    assert spent[Leaf.OTHER_COMPUTE, "forward"] == 20
+    assert sum(spent.values()) == 120
+    assert "compil" in say(report.verdict.message)
+    assert any("no work of a device is in the report" in say(note.message) for note in report.diagnostics)
+
+
+def test_steps_of_a_host_are_steps_and_no_work(tmp_path: Path) -> None:
+    steps = [(10 * number, 10 * number + 10, f"iteration {number}") for number in range(3)]
+    path = _of_host(tmp_path, *steps, *((start + 2, end - 2, "tokenise") for start, end, _ in steps))
+    data = load([path], Cache(tmp_path / "cache")).ranks[0]
+    assert data.table("step")["step"].to_list() == [0, 1, 2]
+    assert set(data.table("host_op").filter(pl.col("kind") == "op")["name"]) == {"tokenise"}
+
+
+def test_a_report_without_any_row_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        load([_of_host(tmp_path)], Cache(tmp_path / "cache"))
+    assert "host.sqlite" in str(refused.value.where)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hermes.base.say import say
+from hermes.knowledge.recorders import MSPROF
 from hermes.model.compute_measures import ChipUsed, Losses, OperatorCost
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
@@ -558,3 +559,12 @@ def test_a_finding_about_waiting_stands_under_the_leaf_that_makes_the_named_rank
     assert placed.awaited == {1}
     # The path does not lead to a rank that was not collected.
     assert kinds_of(*waiting).placed(straggler).about is Leaf.WAIT
+
+
+def test_where_no_host_was_recorded_the_verdict_says_how_to_record_it() -> None:
+    rows = (row(Leaf.NOT_RECORDED, 80), row(Leaf.MATRIX_PRODUCT, 20))
+    known = VerdictGrounds(steps=JobSteps([step(100)]), times=rows, kinds=kinds_of(*rows))
+    said = sentence(verdict(replace(known, host=False, recorder=MSPROF)))
+    assert said.endswith(f"not recorded. The host has no timeline: record it too ({MSPROF.host})")
+    assert sentence(verdict(replace(known, host=False))).endswith("The host has no timeline: record it too")
+    assert sentence(verdict(known)).endswith("not recorded")

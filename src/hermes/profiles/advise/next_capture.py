@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hermes.knowledge.recorders import Recorder
 from hermes.knowledge.vendor_traits import traits
 from hermes.model.finding import Loss
 from hermes.model.limit import Limit
@@ -22,7 +23,8 @@ class CaptureContents:
 
     `unrecorded` is the share of the step in which the host recorded nothing, if it is large, else 0. `idle`: a device
     is idle for a notable part of the step. `started` is the share of the capture that is the start of the job, if that
-    is most of it, else 0.
+    is most of it, else 0. `recorder` is the program that recorded the capture, if known; `host`: calls of the host were
+    recorded.
     """
 
     ranks: tuple[int, ...]
@@ -34,6 +36,8 @@ class CaptureContents:
     unrecorded: float = 0.0
     idle: bool = False
     started: float = 0.0
+    recorder: Recorder | None = None
+    host: bool = True
 
 
 def next_captures(ranking: Ranking, recorded: CaptureContents) -> tuple[Capture, ...]:
@@ -104,12 +108,16 @@ def _stacks(ranking: Ranking, recorded: CaptureContents) -> Capture | None:
     host = [one for one in ranking.problems if one.layer in ("cpu", "io")]
     if not recorded.unrecorded and (recorded.stacks is not False or not (host or recorded.idle)):
         return None
+    if recorded.unrecorded:
+        why = f"What the host did in {recorded.unrecorded:.0%} of the time was not recorded"
+    elif recorded.host:
+        why = "The host's part has no Python stacks, so that it cannot be laid at a line of code"
+    else:
+        why = "No call of the host was recorded"
     return _capture(
         recorded,
         (),
-        why=f"What the host did in {recorded.unrecorded:.0%} of the time was not recorded"
-        if recorded.unrecorded
-        else "The host's part has no Python stacks, so that it cannot be laid at a line of code",
+        why=why,
         level="",
         stacks=True,
         findings=host,
@@ -141,6 +149,10 @@ def _capture(
     own = [f"profiler_level=ProfilerLevel.{level}"] if level and levels else []
     own += ["record_shapes=True"] if level and not levels else []
     own += ["with_stack=True"] if stacks else []
+    program = recorded.recorder
+    if program is not None and not recorded.host:
+        # What Hermes or another profiler could add is moot, as long as this program recorded no call at all.
+        command, own = ([program.host], []) if program.starts else (command, [program.host])
     return Capture(
         why=why,
         ranks=ranks,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hermes.knowledge.advice_conditions import JobKind, fitted_actions
+from hermes.knowledge.recorders import Recorder
 from hermes.knowledge.vendor_traits import HOST_ONLY, chips
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import GroupOp
@@ -37,12 +38,17 @@ from hermes.profiles.tree.start_up import start_up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The evidence of a plan beside its findings: measures, inputs, coverage and frameworks of the job."""
+    """The evidence of a plan beside its findings: measures, inputs, coverage and frameworks of the job.
+
+    `recorder` is the program that recorded it, if known; `host`: calls of the host were recorded.
+    """
 
     measures: JobMeasures
     inputs: tuple[Input, ...]
     coverage: Coverage
     frameworks: tuple[str, ...]
+    recorder: Recorder | None = None
+    host: bool = True
 
     def unrecorded(self, kinds: LeafKinds) -> float:
         """The share of the step in which the host recorded nothing, if it is large; 0 if Python frames were recorded.
@@ -126,6 +132,8 @@ def _recorded(seen: Evidence, facts: JobFacts, unrecorded: float, kinds: LeafKin
         vendors=tuple(sorted({one.vendor for one in seen.inputs})),
         steps=facts.steps,
         unrecorded=unrecorded,
+        recorder=seen.recorder,
+        host=seen.host,
         idle=any(map(_is_idle, seen.measures.job.steps.typical_of_each)),
         started=start_up(seen.measures.job.steps, kinds),
     )

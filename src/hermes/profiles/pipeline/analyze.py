@@ -161,7 +161,10 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
         paths, free = followed.result()
     measures = found.with_rows((*job.steps.every, *paths, *free))
     replay = StepReplay(loaded, job, rows)
-    grounds = advice.Evidence(measures=measures, inputs=job.inputs, coverage=seen, frameworks=job.frameworks)
+    grounds = advice.Evidence(
+        measures=measures, inputs=job.inputs, coverage=seen, frameworks=job.frameworks, recorder=job.recorder,
+        host=job.host,
+    )  # fmt: skip
     vendors = common_traits(row.vendor for row in job.inputs)
     times = found.rows(LeafTime)
     tree = job_tree(path, AttainableGain(found.rows(OperatorCost), vendors.aim.value, found.rows(ChipUsed)))
@@ -203,7 +206,8 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
             path=path,
             limits=WhatLimits(found.rows(OperatorCost), found.rows(ChipUsed)),
             sums=found.rows(RecordedSum),
-            timeline=job.recorder.timeline if job.recorder else "",
+            recorder=job.recorder,
+            host=job.host,
         )
     )
     return replace(report, plan=plan, verdict=judged)

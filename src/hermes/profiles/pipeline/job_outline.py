@@ -44,6 +44,8 @@ class JobOutline:
         self.frameworks = tuple(sorted({one.framework for one in ordered if one.framework is not None}))
         self.summed = frozenset(one.rank for one in ordered if one.summed)
         """The ranks that have sums, and no timeline."""
+        self.host = any(one.host for one in ordered)
+        """Whether any rank recorded calls of the host."""
         self.steps = JobSteps(split for one in ordered for split in one.splits)
         self.doubts: tuple[Diagnostic, ...] = tuple(note for one in ordered for note in one.doubts)
         self.places = {one.rank: group_ops.RankPlace(host=one.input.host, chip=one.input.chip) for one in ordered}

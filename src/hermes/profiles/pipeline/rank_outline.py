@@ -18,6 +18,7 @@ from hermes.model.step_measures import StepSplit
 from hermes.profiles import messages
 from hermes.profiles.measure.communication.last_arrivals import identified_operations, longest_peer_waits, with_keys
 from hermes.profiles.measure.communication.wait_and_transfer import group_info
+from hermes.profiles.measure.leaves.call_trees import RANGES
 from hermes.profiles.measure.steps.breakdown import ascend_splits, reported_splits, step_splits, summed_splits
 from hermes.profiles.measure.steps.capture_extent import is_marked
 from hermes.profiles.pipeline.check_step_marks import step_doubts
@@ -55,7 +56,8 @@ class RankOutline:
 
     `operations` are made by `arrivals.with_keys`; their column `named` says whether waits by peer were recorded. `late`
     is made by `last_arrivals.longest_peer_waits`. `highest` is the highest global rank or member of the rank's groups.
-    `summed`: the capture holds sums, and no timeline.
+    `summed`: the capture holds sums, and no timeline. `host`: calls of the host were recorded, not only marks of steps
+    and ranges.
     """
 
     rank: int
@@ -63,6 +65,7 @@ class RankOutline:
     world_size: int | None
     framework: str | None
     summed: bool
+    host: bool
     highest: int | None
     groups: tuple[RankGroup, ...]
     splits: tuple[StepSplit, ...]
@@ -94,6 +97,7 @@ def outline(data: RankData) -> RankOutline:
         world_size=row["world_size"],
         framework=row["framework"],
         summed=summed,
+        host=data.holds("host_op", ~pl.col("kind").is_in(RANGES)),
         highest=max(highest, default=None),
         groups=tuple(
             RankGroup(
@@ -123,9 +127,9 @@ def _splits(
 
 def summed_alone(data: RankData, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> bool:
     """Whether a capture holds the profiler's own sums, and no timeline of device or host."""
-    if kernel.height or comm_op.height or data.table("host_op", "rank").height:
+    if kernel.height or comm_op.height or data.holds("host_op", pl.lit(value=True)):
         return False
-    return bool(data.table("statistic", "rank").height or data.table("step_reported", "rank").height)
+    return any(data.holds(name, pl.lit(value=True)) for name in ("statistic", "step_reported"))
 
 
 def _contradictions(

@@ -178,7 +178,7 @@ def do_record_host(*, how: Name) -> None:
 
 
 @message("read.do.give_timeline")
-def do_give_timeline(*, files: Name) -> None:
+def do_give_timeline(*, files: Name, again: Name | None = None) -> None:
     """Hint: which files of a capture hold its timeline."""
 
 

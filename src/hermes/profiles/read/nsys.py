@@ -10,7 +10,7 @@ text. Names of calls end in the version of their function (`cudaLaunchKernel_v70
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,7 +22,7 @@ from hermes.profiles.read import messages
 from hermes.profiles.read import refusal_messages as refusals
 from hermes.profiles.read.peek_sqlite import looked_into, stored_columns
 from hermes.profiles.read.reader_interface import CaptureSource, legible
-from hermes.profiles.read.runtime_tables import said_by_range, write_tables
+from hermes.profiles.read.runtime_tables import as_work, said_by_range, write_tables
 from hermes.profiles.read.table_sink import Sink
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _KERNEL, _GRAPH = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _COPY, _SET, _CALL = (f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("MEMCPY", "MEMSET", "RUNTIME"))
 _NVTX, _STRINGS = "NVTX_EVENTS", "StringIds"
+_OF_DEVICE = dict.fromkeys((_KERNEL, _COPY, _GRAPH), "globalPid")
+_OF_HOST = dict.fromkeys((_NVTX, _CALL), "globalTid")
 _DEVICE = ("start", "end", "deviceId", "streamId", "correlationId", "globalPid")
 # Values of CUpti_ActivityMemcpyKind.
 _KINDS = {
@@ -50,11 +52,11 @@ class NsysReader:
     version: ClassVar[int] = 1
 
     def claim(self, files: Sequence[Path]) -> list[CaptureSource]:
-        """A source for each process with work on a device."""
+        """A source for each process with work on a device; if none has any, for each with ranges or calls."""
         found = []
         for path in sorted(files):
             if path.suffix in (".sqlite", ".db", ".sqlite3"):
-                pids = _processes(path)
+                pids = _processes(path, _OF_DEVICE) or _processes(path, _OF_HOST)
                 found += [
                     CaptureSource(
                         reader=self.name, format="nsys", root=path, files=(path,), rank=None, process=f"{path}:{pid}",
@@ -79,8 +81,15 @@ class NsysReader:
             ranges = _ranges(database, strings, pid)
             tasks = _tasks(database, strings, pid)
             chips, host_name, epoch = _about(database)
-        if not tasks.height and not calls.height:
+        if not (tasks.height or calls.height or ranges.height):
             raise TraceFormatError(path, refusals.NO_WORK_IN_REPORT, lost=refusals.LOST_REPORT, hint=refusals.DO_NSYS)
+        if not tasks.height:
+            # Nothing else tells what the host did: a range is the work inside it.
+            ranges = as_work(ranges)
+            sink.note(
+                "degraded", refusals.NO_WORK_IN_REPORT, where=str(path), lost=messages.LOST_DEVICE,
+                hint=refusals.DO_NSYS,
+            )  # fmt: skip
         host = write_tables(ranges, calls, tasks, sink)
         devices = tasks["device_id"].unique().to_list()
         chip = chips.get(devices[0]) if len(devices) == 1 else None
@@ -94,8 +103,11 @@ class NsysReader:
         _note(path, host, tasks, sink)
 
 
-def _processes(path: Path) -> list[int]:
-    """The processes of a report with work on a device; empty for any other file."""
+def _processes(path: Path, tables: Mapping[str, str]) -> list[int]:
+    """The processes of a report with rows in one of these tables; empty for any other file.
+
+    `tables` gives for each table its column with the number of the process.
+    """
     from hermes.profiles.read.ascend.db.sqlite_database import looks_like
 
     if not looks_like(path):
@@ -105,9 +117,9 @@ def _processes(path: Path) -> list[int]:
         with looked_into(path) as con:
             if not stored_columns(con, _STRINGS):
                 return []
-            for table in (_KERNEL, _COPY, _GRAPH):
-                if "globalPid" in stored_columns(con, table):
-                    query = f'SELECT DISTINCT globalPid >> 24 & 16777215 FROM "{table}" LIMIT {_MOST_PROCESSES}'
+            for table, column in tables.items():
+                if column in stored_columns(con, table):
+                    query = f'SELECT DISTINCT {column} >> 24 & 16777215 FROM "{table}" LIMIT {_MOST_PROCESSES}'
                     found |= {pid for (pid,) in con.execute(query) if isinstance(pid, int)}
     except (OSError, sqlite3.Error):
         return []

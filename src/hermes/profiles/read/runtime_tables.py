@@ -37,6 +37,12 @@ def said_by_range(text: pl.Expr) -> tuple[pl.Expr, ...]:
     )
 
 
+def as_work(ranges: pl.DataFrame) -> pl.DataFrame:
+    """The ranges as operators of the host, for a capture that records nothing else; steps and moments stay marks."""
+    work = ~pl.col("name").str.contains(_STEP) & (pl.col("dur_ns") > 0)
+    return ranges.with_columns(pl.when(work).then(pl.lit("op")).otherwise("kind").alias("kind"))
+
+
 def write_tables(
     ranges: pl.DataFrame, calls: pl.DataFrame, tasks: pl.DataFrame, sink: Sink, vendor: str = ""
 ) -> pl.DataFrame:

@@ -207,8 +207,15 @@ def first_token(*, first: Share, queues: Share) -> None:
     """Message part: the shares of the requests' time up to the first token and in queues."""
 
 
+@message("verdict.no_host")
+def no_host(*, how: Name | None = None, sums: Message | None = None) -> None:
+    """Message part: the host has no timeline, how to record one, and what sums tell."""
+
+
 @message("verdict.sums")
-def sums(*, device: Message | None = None, host: Message | None = None, timeline: Name) -> None:
+def sums(
+    *, device: Message | None = None, host: Message | None = None, timeline: Name, again: Name | None = None
+) -> None:
     """Message: the verdict of a capture that holds sums alone, and which files hold the timeline."""
 
 

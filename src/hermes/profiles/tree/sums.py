@@ -9,6 +9,7 @@ from hermes.base.message import Message
 from hermes.knowledge.blocking_calls import CAUSE_OF_CALL, READ_BACK, is_copy, waits_for_reports
 from hermes.knowledge.collectives import collective_of_kernel
 from hermes.knowledge.leaf_names import leaf_of_call, leaf_of_operator
+from hermes.knowledge.recorders import UNKNOWN_ON_ASCEND, Recorder
 from hermes.model.leaf import Leaf
 from hermes.model.sum_measures import RecordedSum
 from hermes.profiles.tree import messages as say_that
@@ -17,13 +18,13 @@ _SHOWN, _NAMED = 3, 0.3
 """How many kinds of work are named, and the least share of its kind that a name needs."""
 
 
-def of_sums(sums: Sequence[RecordedSum], files: str) -> Message | None:
-    """The verdict from sums; None without any. `files` are the files that would give the timeline."""
-    device = [row for row in sums if row.side == "device"]
-    host = [row for row in sums if row.side == "host" and not _waits(row.name)]
-    if not (device or host):
+def of_sums(sums: Sequence[RecordedSum], recorder: Recorder | None) -> Message | None:
+    """The verdict from sums; None without any. `recorder` tells which files would give the timeline."""
+    device, host = _of_device([row for row in sums if row.side == "device"]), of_host(sums)
+    if device is None and host is None:
         return None
-    return say_that.sums(device=_of_device(device), host=_of_host(host), timeline=files)
+    by = recorder or UNKNOWN_ON_ASCEND
+    return say_that.sums(device=device, host=host, timeline=by.timeline, again=by.again or None)
 
 
 def _waits(name: str) -> bool:
@@ -62,10 +63,11 @@ def _of_device(rows: Sequence[RecordedSum]) -> Message | None:
     return say_that.sums_of_device(ns=whole, parts=parts)
 
 
-def _of_host(rows: Sequence[RecordedSum]) -> Message | None:
+def of_host(sums: Sequence[RecordedSum]) -> Message | None:
     """The message part with the longest calls that do not wait; calls of different layers are not added up."""
     calls = Counter[str]()
-    for row in rows:
-        calls[row.name] += row.total_ns
+    for row in sums:
+        if row.side == "host" and not _waits(row.name):
+            calls[row.name] += row.total_ns
     said = [say_that.sum_of_call(name=name, ns=ns) for name, ns in calls.most_common(_SHOWN)]
     return say_that.sums_of_host(calls=said) if said else None

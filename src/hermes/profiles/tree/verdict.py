@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hermes.base.message import Message, Text
+from hermes.knowledge.recorders import Recorder
 from hermes.model.finding import Loss
 from hermes.model.leaf import Leaf, Part
 from hermes.model.leaf_time import LeafTime
@@ -22,7 +23,7 @@ from hermes.profiles.tree.leaf_kinds import MOSTLY, WORTH, LeafKind, LeafKinds
 from hermes.profiles.tree.long_steps import LongSteps, long_steps
 from hermes.profiles.tree.path_of_waits import Change, WaitPath
 from hermes.profiles.tree.start_up import start_up
-from hermes.profiles.tree.sums import of_sums
+from hermes.profiles.tree.sums import of_host, of_sums
 
 UNLIKE = Limit(
     value=3.0, unit="times as long as the steps before the capture, or as short", source="docs/evidence/noise.md"
@@ -50,8 +51,8 @@ class VerdictGrounds:
     `kinds` include the work that `problems` find needless. `expected` is the job's number of ranks; None if unknown.
     `noise` is the share of a step below which a loss does not count. `unprofiled_ns` is the step without its profiler,
     if known. `requests` are the requests that an inference service answered. `path` is the path of waits. `limits` tell
-    what limits the work of a kind. `sums` are those of ranks without a timeline, and `timeline` names the files that
-    would hold it.
+    what limits the work of a kind. `sums` are those of ranks without a timeline. `recorder` is the program that
+    recorded the capture, if known; `host`: calls of the host were recorded.
     """
 
     steps: JobSteps
@@ -65,7 +66,8 @@ class VerdictGrounds:
     path: WaitPath = WaitPath(times={})
     limits: Callable[[LeafKind], tuple[Message, ...]] = lambda _: ()
     sums: tuple[RecordedSum, ...] = ()
-    timeline: str = ""
+    recorder: Recorder | None = None
+    host: bool = True
 
     @cached_property
     def long(self) -> LongSteps | None:
@@ -87,7 +89,7 @@ def verdict(given: VerdictGrounds) -> Verdict:
     """The verdict: the kind with the largest possible gain; if no gain exceeds noise, what the steps consist of."""
     slowest = given.steps.slowest
     if slowest is None or not given.kinds.every:
-        said = _served(given) or of_sums(given.sums, given.timeline) or say_that.UNKNOWN
+        said = _served(given) or of_sums(given.sums, given.recorder) or say_that.UNKNOWN
         return Verdict(bound="unknown", message=said, rank=None, step=None)
     kind = headline(given)
     top = kind or given.kinds.every[0]
@@ -330,7 +332,10 @@ def _limits(given: VerdictGrounds, kind: LeafKind) -> tuple[Message, ...]:
 
 
 def _no_line(given: VerdictGrounds, kind: LeafKind) -> Message | None:
-    """The hint that no Python stack was recorded, if a line of code would say more; else None."""
+    """The hint that the host or no Python stack was recorded, if a call or a line of code would say more; else None."""
+    if not given.host:
+        how = given.recorder.host if given.recorder else None
+        return say_that.no_host(how=how, sums=of_host(given.sums)) if kind.leaf is Leaf.NOT_RECORDED else None
     if not any(row.what for row in kind.rows):
         return None
     if kind.leaf not in _IN_PYTHON or any(_LINE.search(row.place) or _LINE.search(row.what) for row in given.times):

@@ -18,8 +18,6 @@ from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
 
 _FEWEST = 3
 """The fewest operations that tell the members of a group: with fewer, other operations may end together by chance."""
-_MANY = 16
-"""The fewest if the size of the job is not recorded: two of eight ranks of a short capture look like two of two."""
 _ENOUGH = 0.5
 """The share of a group's operations that all ranks must have. Captures may begin and end at different ones."""
 
@@ -56,7 +54,7 @@ def inferred_groups(
         ranks = seen[group]
         if _may_be_all(ranks, size, alone) and all(rank in known for rank in ranks):
             own = rows.filter(pl.col("group") == group)
-            if _together(own, len(ranks), _FEWEST if size.told is not None else _MANY):
+            if _together(own, len(ranks)):
                 label = groups[group].label if group in groups else group
                 found[group] = GroupInfo(label=label, members=ranks, size=len(ranks), source="inferred")
     return found
@@ -79,7 +77,7 @@ def _alone(every: pl.DataFrame) -> frozenset[int]:
     return frozenset(rows.filter(lone)["rank"].unique())
 
 
-def _together(rows: pl.DataFrame, ranks: int, fewest: int) -> bool:
+def _together(rows: pl.DataFrame, ranks: int) -> bool:
     """Whether this number of ranks takes part in the operations of a group equally often, and leaves them together."""
     each = rows.group_by("key").agg(
         pl.len().alias("seen"),
@@ -96,7 +94,10 @@ def _together(rows: pl.DataFrame, ranks: int, fewest: int) -> bool:
         whole.alias("whole"), between=(so_far > 0) & (so_far < whole.sum())
     )
     all_have = each.filter("whole")
-    if all_have.height < max(fewest, _ENOUGH * each.height) or each.filter(~pl.col("whole") & pl.col("between")).height:
+    if (
+        all_have.height < max(_FEWEST, _ENOUGH * each.height)
+        or each.filter(~pl.col("whole") & pl.col("between")).height
+    ):
         return False
     if all_have.select(contradicted(pl.col("last_ns"), pl.col("first_out_ns"), pl.col("error_ns")).any()).item():
         return False

@@ -17,14 +17,14 @@ _COMMUNICATION = "communication"
 
 @per_rank(RecordedSum, needs={"kernel": ("rank",), "comm_op": ("rank",), "host_op": ("rank",)}, beside=("statistic",))
 def sums_of(rank: RankTables) -> Iterator[RecordedSum]:
-    """The sums of a rank without any timeline, the largest first; nothing for a rank with one."""
-    if any(rank.table(name).height for name in ("kernel", "comm_op", "host_op")):
-        return
+    """The sums of each side of a rank that has no timeline, the largest first; nothing for a side with one."""
     rows = rank.table("statistic").filter(pl.col("total_ns") > 0)
+    timed = {"device": rank.table("kernel").height + rank.table("comm_op").height, "host": rank.table("host_op").height}
     for side, sources in (("device", _DEVICE), ("host", _HOST)):
-        found = next((part for source, level in sources if (part := _of(rows, source, level)).height), None)
-        if found is None:
+        if timed[side]:
             continue
+        found = next((part for source, level in sources if (part := _of(rows, source, level)).height), rows.clear())
+        found = found.select("name", "level", "count", "total_ns", "max_ns")
         if side == "device":
             found = pl.concat([found, _of(rows, _COMMUNICATION, None).with_columns(level=pl.lit(_COMMUNICATION))])
         whole = pl.col("total_ns").sum() if side == "device" else pl.col("total_ns").sum().over("level")

@@ -29,7 +29,10 @@ OF_CANN = re.compile(
     r"soc_transmission|netdev_stats|block_detail|dpu)(_slice_\d+)?(_\d+)?\.csv$"
 )
 """Files of CANN's export that are read for their sums or samples."""
-_SUMS = re.compile(r"^(op_statistic|api_statistic|operator_details|step_trace_time)(_slice_\d+)?(_\d+){0,3}\.csv$")
+_SUMS = re.compile(
+    r"^(op_statistic|api_statistic|communication_statistic|hccl_statistic|operator_details|step_trace_time)"
+    r"(_slice_\d+)?(_\d+){0,3}\.csv$"
+)
 """Sums whose names no other program uses: they are read without a timeline too."""
 _TASKS = re.compile(r"^task_time(_slice_\d+)?(_\d+)?\.csv$")
 _JSON = re.compile(r"^(communication|communication_matrix)\.json$")

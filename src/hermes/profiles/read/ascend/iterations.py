@@ -112,7 +112,7 @@ def read_iterations(source: CaptureSource, rank: int, sink: Sink) -> None:
     small = [path for path in source.files if path not in timelines]
     device = _order(timelines[0])[0]
     scanned, step = _joined(timelines, device, rank, sink)
-    job = Job(level=None, world_size=None, places={}, device_id=device, members=())
+    job = Job(framework=None, level=None, world_size=None, places={}, device_id=device, members=())
     with closing(scanned.con) as con, spare_thread() as pool:
         trace = read_scanned(scanned, sink, pool, step)
         read_kernels(con, read_details((), sink), step, None, sink, traced=True)

@@ -31,6 +31,7 @@ _COLUMNS = {
     "tid": "Thread Id", "device_id": "Device Id", "ptr": "Ptr", "attr": "Attr",
 }  # fmt: skip
 _WHOLE = ("id", "ts_ns", "pid", "tid", "device_id")
+_FRAMEWORK_OF = {"MindSpore": "mindspore", "PTA": "pytorch"}
 _POOLS = ("PTA", "MindSpore", "ATB", "PTA_WORKSPACE")
 _DRIVER = "HAL"
 _EMPTY_STEPS = pl.DataFrame(schema={"step": pl.Int64(), "start_ns": pl.Int64(), "dur_ns": pl.Int64()})
@@ -72,7 +73,7 @@ class MemscopeReader:
         _inefficient(taken, sink)
         row = {
             "capture": source.capture, "format": source.format, "vendor": "ascend",
-            "framework": "mindspore" if "MindSpore" in blocks["kind"] else "pytorch",
+            "framework": next((name for pool, name in _FRAMEWORK_OF.items() if pool in blocks["kind"]), None),
             "device_id": _only(rows["device_id"]), "epoch_ns": 0 if int(rows["ts_ns"][0]) > _UNIX_NS else None,
         }  # fmt: skip
         sink.frame("rank", pl.DataFrame([row], infer_schema_length=None))

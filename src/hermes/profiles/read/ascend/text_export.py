@@ -132,7 +132,7 @@ def _absent(capture: Capture, sink: Sink) -> None:
     """Note what is lost by missing files; a profile of Level_none has no device data and is complete."""
     recorder, where = recorder_of_text(capture), str(capture.root)
     if not (capture.traces or sink.rows("kernel")) and (sink.rows("statistic") or sink.rows("step_reported")):
-        hint = messages.do_give_timeline(files=recorder.timeline)
+        hint = messages.do_give_timeline(files=recorder.timeline, again=recorder.again or None)
         _degraded(sink, messages.SUMS_ONLY, where, messages.LOST_TIMELINE, hint)
         return
     timeline, kernels, again = _OF_MSPROF if capture.of_msprof else _OF_FRAMEWORKS
