@@ -61,7 +61,7 @@ def _tree(report: Report) -> Iterator[str]:
 
 
 def _gains(report: Report) -> Iterator[str]:
-    longest = max((split.whole_ns for split in report.steps), default=0)
+    longest = max((split.window_ns for split in report.steps), default=0)
     room = GainBound.of(report.measures.job.steps)
     known = CostCertainty(floor=report.plan.floor, room=room)
     steps = report.measures.job.steps

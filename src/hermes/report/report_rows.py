@@ -32,8 +32,8 @@ PATH_KEYS: dict[str, str] = {
 """Each component of a critical path with the key of its colour, in drawing order."""
 
 WINDOW_KINDS: tuple[tuple[str, str], ...] = (
-    ("device", "first to last device task"),
-    ("host", "the framework's own mark"),
+    ("device", "to the end of its last device task"),
+    ("host", "from mark to mark"),
     ("found", "found by the period of its launches: no step was marked"),
     ("capture", "the whole capture: no step was marked"),
 )

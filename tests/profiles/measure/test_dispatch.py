@@ -27,7 +27,7 @@ NO_SETTING = pl.DataFrame(schema={"name": pl.String, "value": pl.String})
 def rows(text: str, stacks: dict[str, str] | None = None) -> StepRows:
     """The first step of rank 0; `stacks` gives letters of the host a stack."""
     tables = draw(text)
-    split = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])[0]
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
     kernel = tables["kernel"].filter(pl.col("component").is_in(["compute", "comm", "copy"]))
     known = list(stacks or {})
     numbers = {letter: at for at, letter in enumerate(known)}

@@ -18,7 +18,7 @@ NONE = np.empty(0, dtype=np.int64)
 
 def drawn(text: str, *moments: int) -> dict[str, HostStall]:
     tables = draw(text)
-    splits = step_splits("ascend", tables["step"], tables["kernel"], tables["comm_op"])
+    splits = step_splits(tables["step"], tables["kernel"], tables["comm_op"])
     begins = np.array(moments, dtype=np.int64)
     rows = stalls(splits, tables["host_op"], tables["kernel"], tables["comm_op"], CAUSES, begins)
     return {row.cause: row for row in rows}
@@ -110,7 +110,7 @@ def test_calls_inside_each_other_are_counted_once_in_time() -> None:
     """)
     inner = tables["host_op"].with_columns(pl.col("start_ns") + 1_000, pl.lit(2_000, dtype=pl.Int64).alias("dur_ns"))
     both = pl.concat([tables["host_op"], inner])
-    splits = step_splits("ascend", tables["step"], tables["kernel"], tables["comm_op"])
+    splits = step_splits(tables["step"], tables["kernel"], tables["comm_op"])
     (row,) = stalls(splits, both, tables["kernel"], tables["comm_op"], CAUSES, NONE)
     assert (row.calls, row.host_ns, row.idle_ns) == (2, 4_000, 8_000)
 

@@ -17,7 +17,7 @@ FETCH = {"D": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"}
 
 def overlap(text: str, vendor: str = "nvidia") -> StepOverlap:
     tables = draw(text)
-    split = step_splits(vendor, tables["step"], tables["kernel"], tables["comm_op"])[0]
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
     host = tables["host_op"].with_columns(pl.col("name").replace(FETCH))
     return step_overlap(split, tables["kernel"], tables["comm_op"], host, tables["gc"], {"tp": "tensor"})
 
@@ -73,7 +73,7 @@ def test_compute_communication_and_copies_are_those_of_the_split() -> None:
         rank0.copy     ....EEE.E.
     """
     tables = draw(text)
-    split = step_splits("ascend", tables["step"], tables["kernel"], tables["comm_op"])[0]
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
     found = overlap(text, "ascend")
     exposed = {part.component: part.exposed_ns for part in found.parts}
     assert split.window_kind == "device"
@@ -112,7 +112,7 @@ def alone(name: str = "") -> StepOverlap:
         rank0.comm     ..CCCC..
     """)
     comm = tables["comm_op"].with_columns(pl.lit("gloo").alias("library"), pl.lit(None, dtype=pl.String).alias("group"))
-    split = step_splits("cpu", tables["step"], tables["kernel"].clear(), comm)[0]
+    split = step_splits(tables["step"], tables["kernel"].clear(), comm)[0]
     host = tables["host_op"]
     inner = host.filter(pl.col("kind") == "op").head(1)
     for one in ("c10d::allreduce_", name) if name else ():

@@ -27,7 +27,7 @@ LAUNCHING = (LAUNCH, OPERATOR, PYTHON)
 
 def step_ns(split: StepSplit) -> int:
     """The length of a step in nanoseconds, from the host's view."""
-    return split.whole_ns
+    return split.window_ns
 
 
 def bound(job: Job, found: Spent, method: Text, *, before: bool = False) -> Gain:
