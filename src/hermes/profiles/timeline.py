@@ -266,11 +266,9 @@ def _found(report: Report, view: _View) -> Iterator[Lane]:
         [(at.start_ns, at.dur_ns, f"{one.code} {say(one.message)}", say(one.about.message)) for one, at in moments],
     )
     for path in report.paths:
-        if path.across or path.stretch == "preparing":
-            title = "critical path across ranks" if path.across else "critical path"
-            before = " before the window" if path.stretch == "preparing" else ""
+        if path.across:
             if any(row.rank == view.rank for row in path.stretches):
-                yield _listed(view, f"{title}{before}, of rank {path.rank}", _stretches(view, path))
+                yield _listed(view, f"critical path across ranks, of rank {path.rank}", _stretches(view, path))
         elif path.rank == view.rank:
             yield _listed(view, "critical path", _stretches(view, path))
     for free in report.free:

@@ -150,9 +150,8 @@ def _signed(ns: int) -> str:
 
 def path_title(path: StepPath) -> str:
     """A title: the rank of the critical path, and whether the path was followed to the ranks that were waited for."""
-    before = ", before the window" if path.stretch == "preparing" else ""
     followed = ", across ranks" if path.across else ""
-    return f"{place_of_row(path.rank, path.step)}{before}{followed}"
+    return f"{place_of_row(path.rank, path.step)}{followed}"
 
 
 def path_components(path: StepPath) -> list[tuple[str, int]]:

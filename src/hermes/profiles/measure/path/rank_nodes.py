@@ -179,8 +179,9 @@ class RankNodes:
         tasks, builder = self._tasks, self._builder
         last: dict[str, int] = {}
         for task in self._chosen:
-            number = NONE if done.step is None else tasks.step[task]
-            of_it = tasks.end[task] <= done.end_ns if number == NONE else number <= done.step
+            number = int(tasks.step[task])
+            known = done.step is not None and number != NONE
+            of_it = number <= (done.step or 0) if known else tasks.end[task] <= done.end_ns
             if of_it and tasks.component[task] in WORK:
                 node = self._of_task[task]
                 last[tasks.line[task]] = max(last.get(tasks.line[task], node), node, key=builder.finish)

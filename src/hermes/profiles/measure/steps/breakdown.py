@@ -277,7 +277,8 @@ def splits_of(rank: RankTables) -> tuple[StepSplit, ...]:
 
 
 def _splits(rank: RankTables) -> tuple[StepSplit, ...]:
-    return step_splits(*(rank.table(name) for name in ("step", "kernel", "comm_op")), rank.data.scan("host_op"))
+    step, kernel, comm_op = (rank.table(name) for name in ("step", "kernel", "comm_op"))
+    return step_splits(step, kernel, comm_op, rank.data.scan("host_op"))
 
 
 def typical_of(rank: RankTables) -> StepSplit | None:

@@ -74,8 +74,7 @@ def _of_device(marks: pl.DataFrame, tasks: DeviceTasks) -> Windows:
     """
     known = tasks.launch_ns != NONE
     if not known.any() and (tasks.step != NONE).any():
-        place = {int(number): at for at, number in enumerate(marks["step"].to_list())}
-        own = np.array([place.get(int(one), NONE) for one in tasks.step.tolist()], dtype=np.int64)
+        own = _places(marks["step"].to_numpy(), tasks.step)
     else:
         own = np.searchsorted(marks["start_ns"], np.where(known, tasks.launch_ns, tasks.start), side="right") - 1
     with_work, ends = _ends(own, tasks, marks.height)
@@ -91,10 +90,17 @@ def _of_device(marks: pl.DataFrame, tasks: DeviceTasks) -> Windows:
 
 def _of_numbers(numbers: Ints, tasks: DeviceTasks) -> Windows:
     """The steps of device work that names its steps, where no mark was recorded: the first begins with its work."""
-    own = np.where(tasks.step == NONE, NONE, np.searchsorted(numbers, tasks.step))
+    own = _places(numbers, tasks.step)
     with_work, ends = _ends(own, tasks, len(numbers))
     begin = tasks.start[own == with_work[0]].min()
     return _lasting(numbers[with_work], np.append([begin], ends[:-1]), ends)
+
+
+def _places(numbers: Ints, wanted: Ints) -> Ints:
+    """The place of each wanted number among `numbers`; -1 where there is none."""
+    order = np.argsort(numbers, kind="stable")
+    at = order[np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(order) - 1)]
+    return np.where(numbers[at] == wanted, at, NONE)
 
 
 def _ends(own: Ints, tasks: DeviceTasks, count: int) -> tuple[Ints, Ints]:
