@@ -64,13 +64,13 @@ def test_the_reasons_of_a_step_add_up_and_say_when_the_device_was_free() -> None
         """)
     )
     assert found is not None
-    assert sum(part.ns for part in found.parts) == found.host_ns == 12_000
+    assert sum(part.ns for part in found.parts) == found.host_ns == 10_000
     assert {part.reason: (part.ns // 1_000, (part.device_free_ns or 0) // 1_000) for part in found.parts} == {
         "garbage collection": (1, 1),
         "data loading": (3, 3),
         "launching": (1, 1),
         "operators": (1, 1),
-        "outside any call": (6, 2),
+        "outside any call": (4, 0),
     }
     assert found.queue_ns is None
     assert found.of("operators", "launching") == 2_000
