@@ -22,7 +22,7 @@ from comm_accuracy import MOVES, CommRow, comm_row, measured, truth
 from hermes.model.compute_measures import StepCompute
 from hermes.model.host_measures import HostEvents, StepHost, SyncCall
 from hermes.model.input_measures import Fetches
-from hermes.model.path_measures import PathPart, StepPath
+from hermes.model.path_measures import PathPart
 from hermes.model.report import Report
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
@@ -234,9 +234,8 @@ def _row(kind: FaultKind, form: str, cost_ns: int, well: Report, sick: Report) -
 
 
 def _stretches(report: Report) -> Sequence[PathPart]:
-    """The parts of the slowest rank's path, including the time before its window."""
-    paths: list[StepPath] = [report.paths[0], *(path for path in report.paths[1:2] if path.stretch == "preparing")]
-    return [part for path in paths for part in path.parts]
+    """The parts of the slowest rank's path."""
+    return report.paths[0].parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hermes.model.job import Job
 from hermes.model.leaf_time import JobLeaf, LeafTime, PathRank, spent
@@ -20,7 +21,7 @@ from hermes.profiles.tree.leaf_kinds import LeafKinds
 
 def contradictions(report: Report) -> tuple[str, ...]:
     """What is said that cannot be; empty for a sound report."""
-    return (*_sums(report), *_tree(report), *_gains(report), *_actions(report))
+    return (*_sums(report), *_steps(report), *_tree(report), *_gains(report), *_actions(report))
 
 
 def _sums(report: Report) -> Iterator[str]:
@@ -35,6 +36,29 @@ def _sums(report: Report) -> Iterator[str]:
     for free in report.free:
         if sum(part.ns for part in free.parts) != free.free_ns:
             yield f"the reasons of free time of rank {free.rank} do not add up"
+
+
+def _steps(report: Report) -> Iterator[str]:
+    """The steps of a rank follow each other without a gap, and its leaves and its splits give each part one time."""
+    leaves: dict[int, Counter[str]] = {}
+    for row in report.rows(LeafTime):
+        part = "idle" if row.leaf.part == "outside" else row.leaf.part
+        leaves.setdefault(row.rank, Counter())[part] += row.total_ns
+    steps = report.measures.job.steps
+    for rank in steps.ranks:
+        own = sorted(steps.of(rank), key=lambda split: split.start_ns)
+        # The profiler's own split does not tell when a step began.
+        for one, following in pairwise(own) if own[-1].start_ns and rank in steps.devices else ():
+            if following.start_ns != one.start_ns + one.window_ns:
+                yield f"step {following.step} of rank {rank} does not begin where the step before it ends"
+        parts = Counter[str]()
+        for split in own:
+            parts["compute"] += split.compute_ns or 0
+            parts["communication"] += split.exposed_comm_ns or 0
+            parts["copy"] += split.copy_exposed_ns or 0
+            parts["idle"] += split.free_ns or 0
+        if rank in steps.devices and +parts != +leaves.get(rank, Counter()):
+            yield f"the steps of rank {rank} have {dict(parts)}, and its leaves {dict(leaves.get(rank, {}))}"
 
 
 def _tree(report: Report) -> Iterator[str]:
@@ -61,7 +85,7 @@ def _tree(report: Report) -> Iterator[str]:
 
 
 def _gains(report: Report) -> Iterator[str]:
-    longest = max((split.whole_ns for split in report.steps), default=0)
+    longest = max((split.window_ns for split in report.steps), default=0)
     room = GainBound.of(report.measures.job.steps)
     known = CostCertainty(floor=report.plan.floor, room=room)
     steps = report.measures.job.steps

@@ -13,7 +13,7 @@ from hermes_testing import draw
 
 def splits(drawing: str) -> tuple[StepSplit, ...]:
     tables = draw(drawing, scale_ns=1)
-    return tuple(step_splits("ascend", tables["step"], tables["kernel"], tables["comm_op"]))
+    return tuple(step_splits(tables["step"], tables["kernel"], tables["comm_op"]))
 
 
 def test_the_typical_step_is_the_one_in_the_middle_by_its_window() -> None:

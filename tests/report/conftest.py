@@ -248,7 +248,6 @@ def _path(rank: int) -> StepPath:
     return StepPath(
         rank=rank,
         step=50,
-        stretch="window",
         across=rank == 0,
         start_ns=1_736_412_474_730_135_217,
         window_ns=sum(part.ns for part in parts),

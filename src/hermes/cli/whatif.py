@@ -115,7 +115,7 @@ def _row(one: Prediction) -> dict[str, object]:
 def _print(found: list[Prediction], step_ns: int) -> None:
     from hermes.report.format import duration
 
-    show_line(f"The step takes {duration(step_ns)}, from the host's mark to the last task of the last rank.")
+    show_line(f"The step takes {duration(step_ns)}, to the end of the last task of the last rank.")
     if not found:
         show_line("No change gives anything: nothing is on the critical path that could be changed here.")
     for one in found:

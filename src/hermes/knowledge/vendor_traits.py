@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from hermes.model.limit import Limit
 
@@ -32,7 +31,7 @@ OF_ALL_VECTOR_CORES = Limit(
 class Traits:
     """How profiles of a vendor's devices differ from those of other vendors.
 
-    `device`: kernels run on a device, and not in operators of the host. `window`: what a step's window is measured on.
+    `device`: kernels run on a device, and not in operators of the host.
     `task_queue`: the framework may hand launches to a thread of its own. `counters`: kernels carry counters of pipes,
     names of compute units and samples of the clock. `event_tasks`: event records and waits are tasks of the device.
     `typed`: kernels are recognised by their operator's type, else by their symbol. `single_block`: a core takes one
@@ -44,7 +43,6 @@ class Traits:
     """
 
     device: bool = True
-    window: Literal["device", "host"] = "host"
     task_queue: bool = False
     counters: bool = False
     event_tasks: bool = False
@@ -64,7 +62,7 @@ UNKNOWN = Traits()
 """The traits of an unknown vendor, or of ranks whose vendors differ."""
 _TRAITS: Mapping[str, Traits] = {
     "ascend": Traits(
-        window="device", task_queue=True, counters=True, event_tasks=True, typed=True, single_block=True, levels=True,
+        task_queue=True, counters=True, event_tasks=True, typed=True, single_block=True, levels=True,
         aligned_sizes=True, step_file=True, fused=True, chip="ascend", libraries=("hccl", "cann", "ascend c"),
     ),
     "nvidia": Traits(floats_in_names=True, chip="cuda", libraries=("nccl", "cudnn", "triton")),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from hermes.model.declare import field, measure
 
@@ -73,14 +72,12 @@ class StepPath:
     """The critical path through the window of one step of `rank`; its parts always add up to `window_ns`.
 
     `across` tells whether the path was followed to the ranks that were waited for. `stretches` are in the order of
-    time, on the clock of the rank that each belongs to. If `stretch` is `preparing`, the path goes through the time
-    before the window instead, from the host's mark of the step to the first device task. `near_critical` is the
-    near-critical work on `rank` itself, the longest first.
+    time, on the clock of the rank that each belongs to. `near_critical` is the near-critical
+    work on `rank` itself, the longest first.
     """
 
     rank: int
     step: int | None
-    stretch: Literal["window", "preparing"]
     across: bool
     start_ns: int
     window_ns: int
@@ -101,7 +98,6 @@ class PathShare:
 
     rank: int = field("whose step", "Rank", "卡")
     step: int | None = field("which step", "Step", "步")
-    stretch: Literal["window", "preparing"] = field("the window, or the time before it", "Stretch", "区段")
     across: bool = field("whether it was followed to the ranks that were waited for", "Across ranks", "跨卡")
     of_rank: int = field("whose time it is", "Of rank", "所属卡")
     component: str = field("what took it", "Component", "成分", kind="word")
@@ -179,7 +175,7 @@ def path_rows(paths: Sequence[StepPath], free: Sequence[StepFree]) -> Iterator[o
     for path in paths:
         for part in path.parts:
             yield PathShare(
-                rank=path.rank, step=path.step, across=path.across, stretch=path.stretch, of_rank=part.rank,
+                rank=path.rank, step=path.step, across=path.across, of_rank=part.rank,
                 component=part.component, reason=part.reason, ns=part.ns, share=part.ns / path.window_ns,
             )  # fmt: skip
         for row in path.near_critical:

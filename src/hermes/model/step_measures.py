@@ -21,11 +21,12 @@ from hermes.model.declare import field, measure
 class StepSplit:
     """One step of one rank, divided exactly: `window = compute + exposed comm + exposed copy + free`.
 
-    `window_kind` is `device`, `host`, `found` or `capture`. `device`: from the first to the last compute or
-    communication task of the step, as in Ascend's tools. `host`: the framework's step mark, such as PyTorch's
-    ProfilerStep. `found`: an unmarked step, found by the period of launches. `capture`: the whole capture. All parts
-    are None when the capture holds no device task. `preparing_ns` is the time from the host mark, or of a capture
-    without marks from its first event, to the first device task; `host_ns` is the length of the host mark.
+    `window_kind` is `device`, `host`, `found` or `capture`. `device`: from the end of the step before to the end of the
+    last task that the step launched. `host`: without a device, from the framework's step mark to the next mark.
+    `found`: as `device`, of a step that is unmarked and found by the period of launches. `capture`: the whole capture,
+    from its first event to its last. All parts are None when the capture holds no device task. `preparing_ns` is the
+    time from the host's mark, or from the begin of the window if that is later or no step is marked, to the next work
+    of the device; `host_ns` is the length of the host's mark.
     """
 
     rank: int = field("global rank", "Rank", "卡")
@@ -45,14 +46,9 @@ class StepSplit:
     )
     free_ns: int | None = field("nothing of these", "Free", "空闲", of="window_ns")
     preparing_ns: int | None = field(
-        "from the host's mark, else the capture's first event, to the first device task", "Preparing", "准备"
+        "from the host's mark, else the begin, to the next device task", "Preparing", "准备"
     )
     host_ns: int | None = field("length of the host's mark", "Host", "主机")
-
-    @property
-    def whole_ns(self) -> int:
-        """The length of the step from the host's view, in ns: a device window begins only with its first task."""
-        return max(self.window_ns, self.host_ns or 0)
 
 
 @measure("step_trace_time.rows", title="The step by Ascend's definition", zh="昇腾定义的步分解")

@@ -99,5 +99,5 @@ class JobSteps:
         split = self.slowest
         if split is None:
             return 0
-        own = [one.whole_ns for one in self.of(split.rank)]
+        own = [one.window_ns for one in self.of(split.rank)]
         return sum(own) // len(own)

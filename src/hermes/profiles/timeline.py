@@ -61,7 +61,7 @@ def timeline(loaded: Loaded, cut: TimelineCut, report: Report | None = None) -> 
         have = ", ".join(str(rank.rank) for rank in loaded.ranks[:16])
         raise InputError(messages.NONE_OF_RANKS, where="--ranks", hint=messages.do_have_ranks(ranks=have))
     first = first_moment(loaded, report)
-    spans = _spans(report, cut, first, offsets)
+    spans = _spans(report, cut, first, offsets, ranks)
     met = _met(loaded) if len(ranks) > 1 else _NONE_MET
     lanes: list[Lane] = []
     curves: list[Curve] = []
@@ -107,9 +107,12 @@ def _first(rank: RankData) -> int:
 
 
 def _spans(
-    report: Report, cut: TimelineCut, first_ns: int, offsets: dict[int, int]
+    report: Report, cut: TimelineCut, first_ns: int, offsets: dict[int, int], ranks: Sequence[RankData]
 ) -> dict[int, tuple[int | None, int | None]]:
-    """For each rank the wanted time range, in ns on its own clock."""
+    """For each rank the wanted time range, in ns on its own clock.
+
+    A step begins with its window or with its mark: the host may be ahead of the device.
+    """
     if cut.steps is not None and not cut.steps & {split.step for split in report.steps}:
         have = sorted({split.step for split in report.steps if split.step is not None})
         told = messages.DO_NO_STEP_MARKED
@@ -117,6 +120,7 @@ def _spans(
             told = messages.do_steps_from_to(first=str(have[0]), last=str(have[-1]))
         raise InputError(messages.NONE_OF_STEPS, where="--steps", hint=told)
     found: dict[int, tuple[int | None, int | None]] = {}
+    marks = {data.rank: dict(data.table("step", "step", "start_ns").iter_rows()) for data in ranks if cut.steps}
     for rank in {split.rank for split in report.steps}:
         begin: int | None = None
         end: int | None = None
@@ -124,7 +128,7 @@ def _spans(
             begin, end = (first_ns + at - offsets.get(rank, 0) for at in cut.window_ns)
         if cut.steps is not None:
             own = [split for split in report.steps if split.rank == rank and split.step in cut.steps]
-            starts = [split.start_ns - (split.preparing_ns or 0) for split in own]
+            starts = [min(split.start_ns, marks.get(rank, {}).get(split.step, split.start_ns)) for split in own]
             ends = [split.start_ns + split.window_ns for split in own]
             begin = max([min(starts, default=0), *([] if begin is None else [begin])])
             end = min([max(ends, default=0), *([] if end is None else [end])])
@@ -266,11 +270,9 @@ def _found(report: Report, view: _View) -> Iterator[Lane]:
         [(at.start_ns, at.dur_ns, f"{one.code} {say(one.message)}", say(one.about.message)) for one, at in moments],
     )
     for path in report.paths:
-        if path.across or path.stretch == "preparing":
-            title = "critical path across ranks" if path.across else "critical path"
-            before = " before the window" if path.stretch == "preparing" else ""
+        if path.across:
             if any(row.rank == view.rank for row in path.stretches):
-                yield _listed(view, f"{title}{before}, of rank {path.rank}", _stretches(view, path))
+                yield _listed(view, f"critical path across ranks, of rank {path.rank}", _stretches(view, path))
         elif path.rank == view.rank:
             yield _listed(view, "critical path", _stretches(view, path))
     for free in report.free:

@@ -110,8 +110,8 @@ def step_chart(report: Report) -> StepChart:
 
 
 def path_chart(report: Report) -> StepChart:
-    """The bars of the slowest rank's critical path, in the window and before it: the time of each component."""
-    chosen = [path for path in report.paths[:2] if path is report.paths[0] or path.stretch == "preparing"]
+    """The bar of the slowest rank's critical path: the time of each component."""
+    chosen = report.paths[:1]
     longest = max((path.window_ns for path in chosen), default=0)
     return StepChart(
         bars=tuple(_path_bar(path, longest) for path in chosen),

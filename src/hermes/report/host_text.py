@@ -21,7 +21,7 @@ def host_lines(report: Report) -> list[tuple[str, str]]:
     if step is None:
         return []
     # The time of an event that comes in few steps is a mean over these steps, and so is the step length.
-    lengths = [split.whole_ns for split in report.steps if split.rank == rank]
+    lengths = [split.window_ns for split in report.steps if split.rank == rank]
     mean = max(sum(lengths) // len(lengths) if lengths else step.host_ns, 1)
     found: list[tuple[int, str, str]] = []
     for fetches in report.rows(Fetches):

@@ -89,7 +89,7 @@ def _next(screen: Screen, report: Report) -> None:
 
 def draw_code(screen: Screen, report: Report) -> None:
     """Draw the functions of the user's code with the most time, on the rank that the verdict is about."""
-    steps = [step.whole_ns for step in report.steps if step.rank == report.verdict.rank]
+    steps = [step.window_ns for step in report.steps if step.rank == report.verdict.rank]
     if not steps:
         return
     mean = sum(steps) // len(steps) or 1

@@ -33,8 +33,8 @@ PATH_KEYS: dict[str, str] = {
 """Each component of a critical path with the key of its colour, in drawing order."""
 
 WINDOW_KINDS: tuple[tuple[str, str], ...] = (
-    ("device", "first to last device task"),
-    ("host", "the framework's own mark"),
+    ("device", "to the end of its last device task"),
+    ("host", "from mark to mark"),
     ("found", "found by the period of its launches: no step was marked"),
     ("capture", "the whole capture: no step was marked"),
 )
@@ -151,9 +151,8 @@ def _signed(ns: int) -> str:
 
 def path_title(path: StepPath) -> str:
     """A title: the rank of the critical path, and whether the path was followed to the ranks that were waited for."""
-    before = ", before the window" if path.stretch == "preparing" else ""
     followed = ", across ranks" if path.across else ""
-    return f"{place_of_row(path.rank, path.step)}{before}{followed}"
+    return f"{place_of_row(path.rank, path.step)}{followed}"
 
 
 def path_components(path: StepPath) -> list[tuple[str, int]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rich.cells import cell_len
 
-from hermes.model.leaf import Part
-from hermes.model.leaf_time import LeafTime
 from hermes.model.report import Report
 from hermes.model.step_measures import StepSplit
 from hermes.report.format import NOT_MEASURED, counted, duration, share
@@ -19,7 +16,7 @@ from hermes.report.terminal_lines import Piece, Screen
 _RANKS_TWO_LINES = 3
 _RANKS_ONE_LINE = 8
 _WIDE = 96
-_PARTS: tuple[Part, ...] = ("compute", "communication", "copy", "idle")
+_PARTS = ("compute_ns", "exposed_comm_ns", "copy_exposed_ns", "free_ns")
 _STYLES = {"compute": "blue", "comm": "yellow", "copy": "cyan", "free": "bright_black"}
 
 
@@ -31,26 +28,18 @@ class _Row:
     step: StepSplit
 
 
-def _as_in_the_tree(report: Report) -> list[StepSplit]:
-    """The mean step of each rank, with parts summed from its leaves: bars and tree show the same numbers."""
-    found: dict[int, Counter[Part]] = {}
-    for row in report.rows(LeafTime):
-        found.setdefault(row.rank, Counter())[row.leaf.part] += row.total_ns
-    steps = report.measures.job.steps
-    made = []
+def _mean_steps(report: Report) -> list[StepSplit]:
+    """The mean step of each rank; its typical step if no device work was recorded."""
+    steps, made = report.measures.job.steps, []
     for split in typical(report.steps):
-        sums = found.get(split.rank)
-        if sums is None or split.compute_ns is None:
-            made.append(split)
-            continue
-        count = max(steps.counts.get(split.rank, 1), 1)
-        compute, comm, copy, idle = (sums[part] // count for part in _PARTS)
-        made.append(
-            replace(
-                split, step=None, window_ns=compute + comm + copy + idle, compute_ns=compute, exposed_comm_ns=comm,
-                copy_exposed_ns=copy, free_ns=idle,
-            )
-        )  # fmt: skip
+        own = steps.of(split.rank)
+        if split.compute_ns is not None:
+            compute, comm, copy, free = (sum(getattr(one, name) or 0 for one in own) // len(own) for name in _PARTS)
+            split = replace(
+                split, step=None, window_ns=compute + comm + copy + free, compute_ns=compute, exposed_comm_ns=comm,
+                copy_exposed_ns=copy, free_ns=free,
+            )  # fmt: skip
+        made.append(split)
     return made
 
 
@@ -61,7 +50,7 @@ def draw_split(screen: Screen, report: Report) -> None:
     if not steps:
         screen.line("Step split: not measured (no step and no device task was found)")
         return
-    chosen = _as_in_the_tree(report)
+    chosen = _mean_steps(report)
     wide = screen.width >= _WIDE
     if len(chosen) <= (_RANKS_ONE_LINE if wide else _RANKS_TWO_LINES):
         labelled = [("", step) for step in chosen]

@@ -57,7 +57,6 @@ _TOP = 4
 _COMM_LINES = 4
 _ASCEND_STEPS = 1
 _PATH_PARTS = 4
-_PREPARING_PARTS = 2
 # A smaller share of the window is not worth a line.
 _TRIVIAL = 1_000
 """Parts of a path below 1/`_TRIVIAL` of it are not shown."""
@@ -134,10 +133,6 @@ def _path(screen: Screen, report: Report) -> None:
     screen.gap()
     screen.line(("Critical path", "bold"), f" ({place_of_row(path.rank, path.step)}; what it could not end without)")
     screen.items([*_path_items(screen, path, _PATH_PARTS), *_rival(screen, path)], indent=2)
-    for before in report.paths[1:2]:
-        if before.stretch == "preparing":
-            items = _path_items(screen, before, _PREPARING_PARTS)
-            screen.items([[f"before the window {duration(before.window_ns)}:"], *items], indent=2)
 
 
 def _compute(screen: Screen, report: Report) -> None:

@@ -281,7 +281,7 @@ def test_what_the_path_cannot_explain_is_said_and_is_no_noise() -> None:
     parts = tuple(
         PathPart(rank=0, component=what, reason="", ns=ns) for what, ns in (("compute", 900), ("unexplained", 100))
     )
-    path = StepPath(rank=0, step=0, stretch="window", across=True, start_ns=0, window_ns=1_000, parts=parts,
+    path = StepPath(rank=0, step=0, across=True, start_ns=0, window_ns=1_000, parts=parts,
                     stretches=(), near_critical=())  # fmt: skip
     found = noise_floor([step(0, 0, 1_000)], (path,))
     assert (found.ns, found.unexplained_ns) == (5, 100)

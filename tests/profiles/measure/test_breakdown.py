@@ -23,13 +23,13 @@ from hermes.profiles.measure.steps.breakdown import (
 from hermes_testing import draw
 
 
-def splits(text: str, vendor: str = "ascend") -> tuple[StepSplit, ...]:
+def splits(text: str) -> tuple[StepSplit, ...]:
     tables = draw(text, scale_ns=1)
-    return step_splits(vendor, tables["step"], tables["kernel"], tables["comm_op"])
+    return step_splits(tables["step"], tables["kernel"], tables["comm_op"])
 
 
-def split(text: str, vendor: str = "ascend") -> StepSplit:
-    (one,) = splits(text, vendor)
+def split(text: str) -> StepSplit:
+    (one,) = splits(text)
     return one
 
 
@@ -101,38 +101,39 @@ def test_transfers_inside_an_operation_do_not_count_beside_it() -> None:
     # The rows of `kernel` that a collective leaves on streams end later than the operation does.
     tables = draw("rank0.compute  ##........\nrank0.comm     ..####....", scale_ns=1)
     longer = tables["kernel"].with_columns(dur_ns=pl.col("dur_ns") + 3 * (pl.col("component") == "comm"))
-    (one,) = step_splits("ascend", tables["step"], longer, tables["comm_op"])
+    (one,) = step_splits(tables["step"], longer, tables["comm_op"])
     assert (one.comm_ns, one.window_ns) == (4, 6)
 
 
 def test_communication_kernels_count_where_no_operation_is_recorded() -> None:
     tables = draw("rank0.compute  ##....\nrank0.comm     ..####", scale_ns=1)
-    (one,) = step_splits("nvidia", tables["step"], tables["kernel"], empty(TABLES["comm_op"]))
+    (one,) = step_splits(tables["step"], tables["kernel"], empty(TABLES["comm_op"]))
     assert one.exposed_comm_ns == 4
 
 
 def test_operations_of_a_capture_without_kernels_count_on_ascend() -> None:
     tables = draw("rank0.comm  ####..##", scale_ns=1)
-    (one,) = step_splits("ascend", tables["step"], empty(TABLES["kernel"]), tables["comm_op"])
+    (one,) = step_splits(tables["step"], empty(TABLES["kernel"]), tables["comm_op"])
     assert (one.comm_ns, one.free_ns) == (6, 2)
 
 
 def test_operations_of_a_processor_without_device_are_no_device_work() -> None:
     tables = draw("rank0.comm  ####..##", scale_ns=1)
     gloo = tables["comm_op"].with_columns(library=pl.lit("gloo"))
-    assert step_splits("cpu", tables["step"], empty(TABLES["kernel"]), gloo) == ()
+    assert step_splits(tables["step"], empty(TABLES["kernel"]), gloo) == ()
     assert rank_total(empty(TABLES["kernel"]), gloo) is None
 
 
 # Windows -----------------------------------------------------------------------------------------------------------
 
 
-def test_on_ascend_the_window_runs_from_the_first_to_the_last_task() -> None:
-    one = split("""
-        rank0.step#7   [##########]
-        rank0.compute  ...##..#....
+def test_a_step_lasts_from_its_mark_or_the_step_before_to_the_end_of_its_last_task() -> None:
+    first, second = splits("""
+        rank0.step#7   [##########][####]
+        rank0.compute  ...##..#......##..
     """)
-    assert (one.window_kind, one.step, one.start_ns, one.window_ns, one.free_ns) == ("device", 7, 3, 5, 2)
+    assert (first.window_kind, first.step, first.start_ns, first.window_ns, first.free_ns) == ("device", 7, 0, 8, 5)
+    assert (second.step, second.start_ns, second.window_ns, second.compute_ns, second.free_ns) == (8, 8, 8, 2, 6)
 
 
 def test_preparing_is_the_time_from_the_mark_to_the_first_task() -> None:
@@ -143,34 +144,25 @@ def test_preparing_is_the_time_from_the_mark_to_the_first_task() -> None:
     assert (one.preparing_ns, one.host_ns) == (3, 12)
 
 
-def test_in_a_window_of_the_mark_preparing_is_the_first_part_of_free() -> None:
-    tables = draw("""
+def test_preparing_is_part_of_free_and_begins_no_sooner_than_the_step() -> None:
+    first, second = splits("""
         rank0.step     [###][####]
         rank0.compute  ..####..##.
     """)
-    first, second = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])
-    assert (first.preparing_ns, second.preparing_ns) == (2_000, 0)
-    assert (second.free_ns, second.window_kind) == (3_000, "host")
+    assert (first.preparing_ns, first.free_ns) == (2, 2)
+    assert (second.preparing_ns, second.free_ns, second.host_ns) == (2, 2, 6)
 
 
-def test_copies_open_no_window_beside_other_work() -> None:
+def test_a_copy_is_work_of_the_device_as_any_other() -> None:
     one = split("""
         rank0.step     [##########]
         rank0.copy     .##.....###.
         rank0.compute  ...##..#....
     """)
-    assert (one.start_ns, one.window_ns, one.copy_ns) == (3, 5, 0)
+    assert (one.start_ns, one.window_ns, one.copy_ns, one.preparing_ns) == (0, 11, 5, 1)
 
 
-def test_copies_open_the_window_of_a_step_that_only_copies() -> None:
-    one = split("""
-        rank0.step     [##########]
-        rank0.copy     .##.....###.
-    """)
-    assert (one.start_ns, one.window_ns, one.copy_exposed_ns, one.free_ns) == (1, 10, 5, 5)
-
-
-def test_a_device_window_holds_what_the_step_launched_though_it_runs_later() -> None:
+def test_a_step_holds_what_it_launched_though_it_runs_later() -> None:
     tables = draw(
         """
         rank0.step     [##][##]....
@@ -179,31 +171,29 @@ def test_a_device_window_holds_what_the_step_launched_though_it_runs_later() -> 
         scale_ns=1,
     )
     late = tables["kernel"].with_columns(step=pl.when(pl.col("name") == "B").then(0).otherwise("step"))
-    first, second = step_splits("ascend", tables["step"], late, tables["comm_op"])
-    assert (first.start_ns, first.window_ns, first.compute_ns) == (1, 5, 2)
+    first, second = step_splits(tables["step"], late, tables["comm_op"])
+    assert (first.start_ns, first.window_ns, first.compute_ns) == (0, 6, 2)
     assert (second.start_ns, second.window_ns) == (6, 1)
+    # A launch tells the step where one was recorded.
+    launched = late.with_columns(launch_ns=pl.when(pl.col("name") == "C").then(3).otherwise("launch_ns"))
+    (only,) = step_splits(tables["step"], launched, tables["comm_op"])[:1]
+    assert (only.start_ns, only.window_ns) == (0, 7)
 
 
-def test_elsewhere_the_window_is_the_mark_of_the_host() -> None:
-    one = split(
-        """
+def test_work_of_an_earlier_step_that_still_runs_delays_the_first_step() -> None:
+    one = split("""
         rank0.step#7   ..[######]..
         rank0.compute  ####....####
-        """,
-        "nvidia",
-    )
-    assert (one.window_kind, one.start_ns, one.window_ns, one.compute_ns, one.free_ns) == ("host", 2, 8, 4, 4)
+    """)
+    assert (one.window_kind, one.start_ns, one.window_ns, one.compute_ns, one.free_ns) == ("device", 4, 8, 4, 4)
 
 
-def test_a_host_window_holds_what_runs_in_its_time_whoever_launched_it() -> None:
-    first, second = splits(
-        """
-        rank0.step     [##][##]
-        rank0.compute  ..####..
-        """,
-        "nvidia",
-    )
-    assert (first.compute_ns, second.compute_ns) == (2, 2)
+def test_a_device_of_tasks_that_name_their_steps_needs_no_marks() -> None:
+    tables = draw("rank0.step#4  [##][##]\nrank0.compute  .##..##.", scale_ns=1)
+    found = step_splits(tables["step"].clear(), tables["kernel"], tables["comm_op"])
+    assert [(one.step, one.window_kind, one.start_ns, one.window_ns, one.host_ns) for one in found] == [
+        (4, "device", 1, 2, None), (5, "device", 3, 4, None),
+    ]  # fmt: skip
 
 
 def test_a_capture_without_marks_is_taken_as_a_whole() -> None:
@@ -216,9 +206,8 @@ def test_a_capture_without_marks_is_taken_as_a_whole() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("vendor", ["ascend", "nvidia", "amd", "cpu"])
-def test_steps_without_any_device_task_are_not_measured(vendor: str) -> None:
-    one = split("rank0.step#3  [####]\nrank0.host     .##...", vendor)
+def test_steps_without_any_device_task_are_not_measured() -> None:
+    one = split("rank0.step#3  [####]\nrank0.host     .##...")
     assert (one.window_kind, one.window_ns, one.host_ns) == ("host", 6, 6)
     measured = (
         one.compute_ns, one.comm_ns, one.exposed_comm_ns, one.overlapped_comm_ns, one.copy_ns, one.copy_exposed_ns,
@@ -227,9 +216,9 @@ def test_steps_without_any_device_task_are_not_measured(vendor: str) -> None:
     assert measured == (None,) * 8
 
 
-def test_a_step_that_launched_nothing_beside_one_that_did_is_all_free() -> None:
-    first, second = splits("rank0.step  [##][##]\nrank0.compute  .##.....")
-    assert (first.compute_ns, second.compute_ns, second.free_ns, second.window_kind) == (2, 0, 4, "host")
+def test_a_mark_in_which_the_host_launched_no_task_is_no_step() -> None:
+    found = splits("rank0.step  [##][##][##]\nrank0.compute  .##......##.")
+    assert [(one.step, one.start_ns, one.window_ns, one.compute_ns) for one in found] == [(0, 0, 3, 2), (2, 3, 8, 2)]
 
 
 def test_steps_come_in_order_of_their_numbers() -> None:
@@ -237,14 +226,14 @@ def test_steps_come_in_order_of_their_numbers() -> None:
     assert [(one.step, one.compute_ns) for one in found] == [(4, 2), (5, 2), (6, 2)]
 
 
-def test_rows_of_no_step_belong_to_no_window_of_the_device() -> None:
+def test_tasks_of_no_step_lengthen_none() -> None:
     found = splits("rank0.step  ...[##]...\nrank0.compute  ##..##..##")
-    assert [(one.step, one.compute_ns, one.window_ns) for one in found] == [(0, 2, 2)]
+    assert [(one.step, one.start_ns, one.compute_ns, one.window_ns) for one in found] == [(0, 3, 2, 3)]
 
 
 def test_nothing_at_all_gives_no_splits() -> None:
     none = {name: empty(TABLES[name]) for name in ("step", "kernel", "comm_op")}
-    assert step_splits("ascend", **none) == ()
+    assert step_splits(**none) == ()
     assert ascend_splits(**none) == ()
     assert rank_total(none["kernel"], none["comm_op"]) is None
     assert stream_busy(none["kernel"]) == ()
@@ -262,12 +251,12 @@ STEPS = st.lists(st.tuples(st.integers(0, 3), st.integers(2, 9)), max_size=3).ma
 )
 
 
-@given(LANES, STEPS, st.sampled_from(["ascend", "nvidia"]))
-def test_every_window_is_compute_exposed_parts_and_free(lanes: list[tuple[str, str]], steps: str, vendor: str) -> None:
+@given(LANES, STEPS)
+def test_every_window_is_compute_exposed_parts_and_free(lanes: list[tuple[str, str]], steps: str) -> None:
     lines = [f"rank0.{lane}  {cells}" for lane, cells in lanes] + ([f"rank0.step  {steps}"] if steps else [])
     if not lines:
         return
-    for one in splits("\n".join(lines), vendor):
+    for one in splits("\n".join(lines)):
         if one.compute_ns is None:
             continue
         parts = (one.compute_ns, one.exposed_comm_ns, one.copy_exposed_ns, one.free_ns)
@@ -285,8 +274,8 @@ def test_a_shift_in_time_changes_nothing_but_the_start(lanes: list[tuple[str, st
     here = [tables[name] for name in ("step", "kernel", "comm_op")]
     far = 1_736_412_474_721_169_591
     there = [table.with_columns(pl.col("start_ns") + far) for table in here]
-    moved = tuple(replace(one, start_ns=one.start_ns - far) for one in step_splits("ascend", *there))
-    assert moved == step_splits("ascend", *here)
+    moved = tuple(replace(one, start_ns=one.start_ns - far) for one in step_splits(*there))
+    assert moved == step_splits(*here)
 
 
 # Ascend's own definition -------------------------------------------------------------------------------------------
@@ -399,13 +388,3 @@ def test_exposed_time_is_told_by_operation() -> None:
 )
 def test_the_spread_is_of_whole_nanoseconds(values: list[int], found: tuple[int, int, int]) -> None:
     assert spread(values) == found
-
-
-def test_a_mark_that_a_stopped_profiler_left_is_no_step() -> None:
-    found = splits("rank0.step#4  ....[####][####][#]\nrank0.compute .......##....##......", vendor="nvidia")
-    assert [one.step for one in found] == [4, 5]
-
-
-def test_a_whole_step_in_which_the_device_did_nothing_is_one() -> None:
-    found = splits("rank0.step#4  [####][####]\nrank0.compute ..##........", vendor="nvidia")
-    assert [(one.step, one.compute_ns) for one in found] == [(4, 2), (5, 0)]

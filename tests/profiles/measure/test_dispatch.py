@@ -27,7 +27,7 @@ NO_SETTING = pl.DataFrame(schema={"name": pl.String, "value": pl.String})
 def rows(text: str, stacks: dict[str, str] | None = None) -> StepRows:
     """The first step of rank 0; `stacks` gives letters of the host a stack."""
     tables = draw(text)
-    split = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])[0]
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
     kernel = tables["kernel"].filter(pl.col("component").is_in(["compute", "comm", "copy"]))
     known = list(stacks or {})
     numbers = {letter: at for at, letter in enumerate(known)}
@@ -64,13 +64,13 @@ def test_the_reasons_of_a_step_add_up_and_say_when_the_device_was_free() -> None
         """)
     )
     assert found is not None
-    assert sum(part.ns for part in found.parts) == found.host_ns == 12_000
+    assert sum(part.ns for part in found.parts) == found.host_ns == 10_000
     assert {part.reason: (part.ns // 1_000, (part.device_free_ns or 0) // 1_000) for part in found.parts} == {
         "garbage collection": (1, 1),
         "data loading": (3, 3),
         "launching": (1, 1),
         "operators": (1, 1),
-        "outside any call": (6, 2),
+        "outside any call": (4, 0),
     }
     assert found.queue_ns is None
     assert found.of("operators", "launching") == 2_000

@@ -36,7 +36,7 @@ def rows(text: str, scale_ns: int = 1_000) -> InputRows:
     busy = device_busy(tables["kernel"], tables["comm_op"])
     return InputRows(
         rank=0,
-        splits=step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"]),
+        splits=step_splits(tables["step"], tables["kernel"], tables["comm_op"]),
         notable=host_events.notable_calls(host),
         inside=host.with_columns(pl.lit(None, dtype=pl.String).alias("frames")),
         framed=bool((host["kind"] == "python").any()),

@@ -53,7 +53,7 @@ def test_growth_is_not_measured_from_two_steps() -> None:
 
 def _autograd(text: str, again: str) -> tuple[pl.DataFrame, pl.DataFrame, object]:
     tables = draw(text)
-    split = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])[0]
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
     letter = pl.col("name")
     calls = tables["host_op"].with_columns(
         pl.when(letter.is_in(list("F" + again))).then(pl.lit(7, pl.Int64)).alias("sequence"),

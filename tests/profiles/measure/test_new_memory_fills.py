@@ -14,7 +14,7 @@ NAMES = {"E": "aten::empty", "S": "aten::resize_", "F": "aten::fill_", "Z": "ate
 
 def fills(text: str) -> list[NewMemoryFills]:
     tables = draw(text)
-    split = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])[0]
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
     calls = tables["host_op"].with_columns(pl.col("name").replace(NAMES))
     return [*new_memory_fills(split, calls, tables["kernel"], empty(TABLES["flow"]))]
 

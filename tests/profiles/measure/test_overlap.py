@@ -15,9 +15,9 @@ from hermes_testing import draw
 FETCH = {"D": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"}
 
 
-def overlap(text: str, vendor: str = "nvidia") -> StepOverlap:
+def overlap(text: str) -> StepOverlap:
     tables = draw(text)
-    split = step_splits(vendor, tables["step"], tables["kernel"], tables["comm_op"])[0]
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
     host = tables["host_op"].with_columns(pl.col("name").replace(FETCH))
     return step_overlap(split, tables["kernel"], tables["comm_op"], host, tables["gc"], {"tp": "tensor"})
 
@@ -44,7 +44,6 @@ def test_every_combination_has_its_own_time_and_each_group_and_direction_is_a_co
         rank0.copy      ..DD......D...
     """)
     assert states(found) == {
-        "": 3,
         "data input": 2,
         "copy host to device + data input": 1,
         "copy host to device + host": 1,
@@ -73,8 +72,8 @@ def test_compute_communication_and_copies_are_those_of_the_split() -> None:
         rank0.copy     ....EEE.E.
     """
     tables = draw(text)
-    split = step_splits("ascend", tables["step"], tables["kernel"], tables["comm_op"])[0]
-    found = overlap(text, "ascend")
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
+    found = overlap(text)
     exposed = {part.component: part.exposed_ns for part in found.parts}
     assert split.window_kind == "device"
     assert exposed == {
@@ -91,7 +90,7 @@ def test_a_host_that_waits_for_the_device_does_no_work() -> None:
         rank0.sync     ..SSSS....
         rank0.compute  ..AAAA....
     """)
-    assert states(found) == {"host": 2, "compute": 4, "": 4}
+    assert states(found) == {"host": 2, "compute": 4}
 
 
 def test_what_the_window_has_none_of_is_named() -> None:
@@ -112,7 +111,7 @@ def alone(name: str = "") -> StepOverlap:
         rank0.comm     ..CCCC..
     """)
     comm = tables["comm_op"].with_columns(pl.lit("gloo").alias("library"), pl.lit(None, dtype=pl.String).alias("group"))
-    split = step_splits("cpu", tables["step"], tables["kernel"].clear(), comm)[0]
+    split = step_splits(tables["step"], tables["kernel"].clear(), comm)[0]
     host = tables["host_op"]
     inner = host.filter(pl.col("kind") == "op").head(1)
     for one in ("c10d::allreduce_", name) if name else ():

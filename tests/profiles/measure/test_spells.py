@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from hermes.profiles.measure.leaves import spells as spells_module
-from hermes.profiles.measure.leaves.leaf_windows import Windows
 from hermes.profiles.measure.leaves.leaves_of_rank import tree
 from hermes.profiles.measure.leaves.spells import RankSpells, is_sound, rank_spells
+from hermes.profiles.measure.steps.step_window import Windows
 from hermes_testing import draw
 
 TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc", "stack")

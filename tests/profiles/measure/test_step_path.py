@@ -24,7 +24,7 @@ def drawn(text: str, names: dict[str, str] | None = None) -> tuple[RankRows, Ste
         flow=tables["flow"],
         gc=tables["gc"],
     )
-    split = step_splits("nvidia", tables["step"], tables["kernel"], tables["comm_op"])[0]
+    split = step_splits(tables["step"], tables["kernel"], tables["comm_op"])[0]
     return rows, split
 
 

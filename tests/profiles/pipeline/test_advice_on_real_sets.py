@@ -108,7 +108,7 @@ def test_a_cure_of_the_host_gives_no_more_than_it_costs_and_the_device_is_free(n
     busy = (step.compute_ns or 0) + (step.copy_exposed_ns or 0) + (step.exposed_comm_ns or 0)
     known = CostCertainty(floor=report.plan.floor, room=GainBound.of(JobSteps(report.steps)))
     for one in hosts:
-        assert one.gain.high_ns <= min(known.most_ns(one.cost_ns, one.replay), step.whole_ns - busy)
+        assert one.gain.high_ns <= min(known.most_ns(one.cost_ns, one.replay), step.window_ns - busy)
 
 
 def test_of_a_device_that_is_done_before_its_mark_ends_the_verdict_is_the_host_as_the_first_action(

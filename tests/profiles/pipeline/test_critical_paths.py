@@ -68,13 +68,13 @@ def test_reading_a_tensor_back_is_charged_to_what_it_waits_for(reported: Reporte
 
 def test_the_loading_of_data_is_on_the_path_of_a_trace_without_workers(reported: Reported) -> None:
     path = reported("kineto/v100_resnet50_num_workers_0.json.gz").paths[0]
-    assert ms(path, "host", "data loading") > 0.25 * path.window_ns / 1e6
+    assert ms(path, "host", "data loading") > 0.2 * path.window_ns / 1e6
 
 
 def test_kernels_in_flight_at_the_start_of_the_window_are_on_the_path(reported: Reported) -> None:
-    # 13.7 ms of what the device does in this window was launched before it.
+    # The device is busy for 45.3 of 49.3 ms; the rest of the path is the host.
     path = reported("kineto/h100_qwen1.5-0.5b.json.gz").paths[0]
-    assert ms(path, "compute") == pytest.approx(41.4, abs=0.1)
+    assert ms(path, "compute") == pytest.approx(43.4, abs=0.1)
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ def modelled(jobs: Jobs) -> Callable[..., Report]:
     return lambda form, *faults: jobs.report(replace(FOUR, faults=faults), form)
 
 
-def path_of(report: Report, stretch: str = "window") -> StepPath:
-    return next(path for path in report.paths if path.stretch == stretch)
+def path_of(report: Report) -> StepPath:
+    return report.paths[0]
 
 
 @EVERY_FORMAT
@@ -124,9 +124,7 @@ def test_a_slow_link_takes_the_path_from_the_compute_that_hid_it(form: str, mode
 @EVERY_FORMAT
 def test_a_slow_batch_is_on_the_path_as_data_loading(form: str, modelled: Callable[..., Report]) -> None:
     sick = modelled(form, Fault(kind="data_wait"))
-    # On Ascend the window begins with the first device task, behind the wait.
-    stretch = "window" if form == "kineto" else "preparing"
-    moved = ms(path_of(sick, stretch), "host", "data loading")
+    moved = ms(path_of(sick), "host", "data loading")
     assert moved == pytest.approx(15, rel=0.05)
 
 

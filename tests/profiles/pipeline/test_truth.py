@@ -131,7 +131,7 @@ def test_the_reported_step_is_read_as_written(
 def test_our_split_and_ascends_differ_by_the_exposed_copies_alone(capture: str, rank: int, real: Real) -> None:
     data = rank_of(real(f"ascend/{capture}"), rank)
     tables = [data.table(name) for name in ("step", "kernel", "comm_op")]
-    (ours,) = step_splits("ascend", *tables)
+    (ours,) = step_splits(*tables)
     (theirs,) = ascend_splits(*tables)
     assert (ours.compute_ns, ours.comm_ns, ours.exposed_comm_ns) == (
         theirs.compute_ns,
@@ -252,10 +252,9 @@ def test_the_steps_of_a_kineto_trace_have_their_length(
     values = truth["kineto"][f"kineto/{trace}"]["values"]
     assert isinstance(values, dict)
     (rank,) = real(f"kineto/{trace}").ranks
-    vendor = rank.table("rank")["vendor"][0]
     found = [
         (one.step, one.host_ns)
-        for one in step_splits(vendor, rank.table("step"), rank.table("kernel"), rank.table("comm_op"))
+        for one in step_splits(rank.table("step"), rank.table("kernel"), rank.table("comm_op"))
         if one.step is not None
     ]
     assert [f"ProfilerStep#{step}" for step, _ in found] == [name for name, _ in values["steps"]]

@@ -208,8 +208,8 @@ def test_other_waits_for_the_device_are_found_with_their_line(
     assert (finding.cost_ns, finding.blames) == (90, ("main.py(350): train",))
 
 
-def test_waits_before_the_window_count_by_the_free_time_in_them(measures: Make, split: Make, sync: Make) -> None:
-    finding = found(cpu005.synchronisation, measures([split(host=2_000)], sync("aten::copy_", 300, 100)))
+def test_waits_count_by_the_free_time_in_them(measures: Make, split: Make, sync: Make) -> None:
+    finding = found(cpu005.synchronisation, measures([split(window=2_000)], sync("aten::copy_", 300, 100)))
     assert (finding.cost_ns, finding.share) == (300, 0.15)
 
 

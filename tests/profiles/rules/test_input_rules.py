@@ -90,10 +90,8 @@ def test_each_kind_of_loader_has_its_own_rule(measures: Make, split: Make, fetch
     assert silent(io001.no_workers, measures([split()], fetches("workers", 300)))
 
 
-def test_a_wait_before_the_window_of_the_device_is_a_share_of_the_host_step(
-    measures: Make, split: Make, fetches: Make
-) -> None:
-    finding = found(io002.slow_workers, measures([split(host=2_000)], fetches("workers", 1_000)))
+def test_a_wait_is_a_share_of_the_step(measures: Make, split: Make, fetches: Make) -> None:
+    finding = found(io002.slow_workers, measures([split(window=2_000)], fetches("workers", 1_000)))
     assert finding.share == 0.5
 
 

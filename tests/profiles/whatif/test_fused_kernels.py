@@ -56,7 +56,7 @@ def graph_of(*ranks: pl.DataFrame) -> EventGraph:
             arrivals={},
             start_ns=0,
             end_ns=9 * _UNIT,
-            done=(RankDone(step=1, host_ns=None),),
+            done=(RankDone(step=1, end_ns=0),),
             fused=frozenset(one[rank] for one in met if rank in one),
         )
         for rank, rows in enumerate(ranks)

@@ -237,9 +237,9 @@ def test_no_change_of_the_host_shortens_a_task_or_gives_more_than_the_device_was
         assert made.prediction.low_ns <= made.prediction.high_ns <= job.free_ns < length(job)
 
 
-def test_a_device_that_is_done_before_the_mark_ends_waits_for_the_host(real: Callable[[str], JobStep]) -> None:
+def test_a_step_ends_with_its_last_task_though_its_mark_goes_on(real: Callable[[str], JobStep]) -> None:
     job = real("kineto/mi300_bert_small_inference.json.gz")
-    assert length(job) == 4_007_334
+    assert length(job) == 3_944_909
     # Kernels fill 0.39 ms of it.
     assert predict(job, [parse("launch:graph")]).low_ns > 0.6 * length(job)
 
@@ -254,14 +254,14 @@ def test_what_no_call_covers_between_two_launches_is_launching(modelled: Callabl
 
 
 def test_a_mark_in_which_nothing_ran_is_not_the_step(real: Callable[[str], JobStep]) -> None:
-    assert length(real("kineto/mi250_toy_empty_last_mark.json.gz")) == 9_288_291
+    assert length(real("kineto/mi250_toy_empty_last_mark.json.gz")) == 9_178_654
 
 
 def test_a_faster_device_gives_nothing_where_every_step_waits_for_the_host(real: Callable[[str], JobStep]) -> None:
     faster = [parse("op:*convolution*=0.5")]
     assert predict(real("kineto/v100_resnet50_num_workers_0.json.gz"), faster).share < 0.01
-    # With workers the copy of the next batch waits for the kernels of this step.
-    assert predict(real("kineto/v100_resnet50_num_workers_4.json.gz"), faster).share > 0.04
+    # Where the device is busy, the step is as much shorter as its kernels.
+    assert predict(real("kineto/v100_dlrm_test.json.gz"), [parse("op:*gemm*=0.5")]).share > 0.1
 
 
 @pytest.mark.parametrize(

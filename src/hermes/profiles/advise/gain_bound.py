@@ -40,9 +40,9 @@ class GainBound:
         waits = max((split.exposed_comm_ns or 0 for split in alike), default=0)
         if typical.compute_ns is None:
             return GainBound(step_ns=steps.length_ns, host_ns=steps.length_ns, waits_ns=waits)
-        return GainBound(step_ns=typical.whole_ns, host_ns=max(left, default=typical.whole_ns), waits_ns=waits)
+        return GainBound(step_ns=typical.window_ns, host_ns=max(left, default=typical.window_ns), waits_ns=waits)
 
 
 def _left_of(split: StepSplit, *, alone: bool) -> int:
     busy = (split.compute_ns or 0) + (split.copy_exposed_ns or 0)
-    return split.whole_ns - busy - ((split.exposed_comm_ns or 0) if alone else 0)
+    return split.window_ns - busy - ((split.exposed_comm_ns or 0) if alone else 0)

@@ -39,7 +39,7 @@ def noise_floor(splits: Sequence[StepSplit], paths: Sequence[StepPath]) -> Noise
 
 
 def noise_floor_of_step(floor: NoiseFloor, step_ns: int, *, marked: bool) -> NoiseFloor:
-    """The noise floor for a step of at least `step_ns`: a device's window begins later than the tree's.
+    """The noise floor for a step of at least `step_ns`: the path of waits may be longer than the steps of a rank.
 
     Without step marks the step is the whole capture, and the floor is a share of the capture.
     """

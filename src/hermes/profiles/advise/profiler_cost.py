@@ -57,8 +57,7 @@ def unprofiled(before: Sequence[Before], splits: Sequence[StepSplit]) -> Unprofi
 def _of_rank(row: Before, splits: Sequence[StepSplit]) -> Unprofiled | None:
     if not splits:
         return None
-    # Measure the step as rules of the host do: the window of a device begins only with its first task.
-    captured = sum(split.whole_ns for split in splits) // len(splits)
+    captured = sum(split.window_ns for split in splits) // len(splits)
     # Other programs on the rank's cores delay a step, and do not appear in its capture.
     quiet = row.step_ns - min(row.delay_ns or 0, row.step_ns)
     longer = captured < row.step_ns and quiet < UNLIKE.value * captured

@@ -15,7 +15,10 @@ from hermes.profiles.measure.path.step_path import RankRows, host_reasons, step_
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.store.rank_data import RankData
 
-_KERNEL = ("kernel_id", "name", "type", "component", "stream", "start_ns", "dur_ns", "correlation", "launch_ns", "step")
+_KERNEL = (
+    "kernel_id", "name", "type", "component", "device_id", "stream", "start_ns", "dur_ns", "correlation", "launch_ns",
+    "step",
+)  # fmt: skip
 _COMM_OP = (
     "comm_id",
     "name",
@@ -108,9 +111,9 @@ def prepared_rows(wanted: RankStretch) -> RankRows:
 def paths_of(job: JobOutline, rows: StepLoader, most: int) -> tuple[tuple[StepPath, ...], tuple[StepFree, ...]]:
     """The slowest rank's path, followed into the ranks that it waited for, and with few ranks each rank's own path.
 
-    Paths are of each rank's step of median window. If a window begins with the first device task, the slowest rank's
-    path to that task comes second. The second result says why the device was free in that step: of the same ranks, and
-    with many ranks, of the ranks whose device was free longest. Each path holds its `most` longest stretches.
+    Paths are of each rank's step of median window. The second result says why the device was free in that step: of the
+    same ranks, and with many ranks, of the ranks whose device was free longest. Each path holds its `most` longest
+    stretches.
     """
     offsets = {clock.rank: clock.offset_ns for clock in job.clocks}
     arrivals = job.arrivals
@@ -119,8 +122,6 @@ def paths_of(job: JobOutline, rows: StepLoader, most: int) -> tuple[tuple[StepPa
         return (), ()
     several = len(job.collected) > 1
     found = [step_path(rows, slowest, arrivals, offsets, across=several, most=most)]
-    if slowest.window_kind == "device" and (slowest.preparing_ns or 0) > 0:
-        found.append(step_path(rows, slowest, arrivals, offsets, across=several, stretch="preparing", most=most))
     few = typical if len(typical) <= _RANKS else [slowest]
     if several:
         found += [step_path(rows, split, arrivals, offsets, across=False, most=most) for split in few]

@@ -33,9 +33,8 @@ class _Stretch:
 
     @property
     def begin_ns(self) -> int:
-        """The moment at which the host begins the first of the two steps, in ns."""
-        first = self.before or self.split
-        return first.start_ns - _ahead(first)
+        """The begin of the first of the two steps, in ns."""
+        return (self.before or self.split).start_ns
 
     @property
     def end_ns(self) -> int:
@@ -48,9 +47,9 @@ class _Stretch:
 
     @property
     def done(self) -> tuple[RankDone, ...]:
-        """The moments at which the host is done with each of the two steps."""
+        """The end of each of the two steps."""
         of = [one for one in (self.before, self.split) if one is not None]
-        return tuple(RankDone(step=one.step, host_ns=_host_end(one)) for one in of)
+        return tuple(RankDone(step=one.step, end_ns=one.start_ns + one.window_ns) for one in of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +137,3 @@ def _with_one_before(own: dict[int | None, StepSplit], typical: StepSplit) -> tu
         and (after.step or 0) > (before.step or 0)
     ]
     return min(pairs, key=lambda pair: abs(pair[0].window_ns - typical.window_ns), default=(typical, None))
-
-
-def _ahead(split: StepSplit) -> int:
-    """Time in ns from the host's mark to the window: a device's window begins only with its first task."""
-    return max(split.preparing_ns or 0, 0) if split.window_kind == "device" else 0
-
-
-def _host_end(split: StepSplit) -> int | None:
-    """The end of the host's mark in ns; None for a device's window, which does not tell it."""
-    return split.start_ns + split.window_ns if split.window_kind in ("host", "found") else None

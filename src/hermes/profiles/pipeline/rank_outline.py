@@ -20,7 +20,6 @@ from hermes.profiles.measure.communication.last_arrivals import identified_opera
 from hermes.profiles.measure.communication.wait_and_transfer import group_info
 from hermes.profiles.measure.leaves.call_trees import RANGES
 from hermes.profiles.measure.steps.breakdown import ascend_splits, reported_splits, step_splits, summed_splits
-from hermes.profiles.measure.steps.capture_extent import is_marked
 from hermes.profiles.pipeline.check_step_marks import step_doubts
 from hermes.profiles.pipeline.profiler_step_split import contradictions
 from hermes.store.rank_data import RankData
@@ -30,12 +29,10 @@ MOST_OPERATIONS = 16_384
 
 A collective takes about 30 bytes, and a rank may send 1 MB.
 """
-_KERNEL = ("rank", "component", "start_ns", "dur_ns", "step")
-_OF_EXTENT = ("device_id", "stream")
-"""What else of `kernel` the extent of a capture without marks needs."""
+_KERNEL = ("rank", "component", "start_ns", "dur_ns", "step", "device_id", "stream", "launch_ns")
 _COMM_OP = (
     "rank", "comm_id", "op", "group", "name", "sequence", "peer", "start_ns", "dur_ns", "step", "bytes", "library",
-    "stream",
+    "stream", "launch_ns",
 )  # fmt: skip
 _WAIT = ("rank", "comm_id", "task", "plane", "peer_rank", "start_ns", "dur_ns", "bytes", "link")
 
@@ -77,8 +74,7 @@ class RankOutline:
 def outline(data: RankData) -> RankOutline:
     """The outline of one rank, from its own tables."""
     row = data.table("rank").row(0, named=True)
-    step, comm_op = data.table("step"), data.table("comm_op", *_COMM_OP)
-    kernel = data.table("kernel", *_KERNEL, *(() if is_marked(step) else _OF_EXTENT))
+    step, kernel, comm_op = data.table("step"), data.table("kernel", *_KERNEL), data.table("comm_op", *_COMM_OP)
     group, waits = data.table("group"), data.table("comm_task", *_WAIT)
     doubts = _contradictions(data, step, kernel, comm_op)
     summed = summed_alone(data, kernel, comm_op)
@@ -106,7 +102,7 @@ def outline(data: RankData) -> RankOutline:
             )
             for identity, info in group_info(group).items()
         ),
-        splits=_splits(data, row["vendor"], step, kernel, comm_op),
+        splits=_splits(data, step, kernel, comm_op),
         doubts=tuple(doubts),
         operations=own.drop("rank", "sequence").with_columns(
             pl.col("comm_id").is_in(named.drop_nulls().unique().implode()).alias("named")
@@ -115,11 +111,9 @@ def outline(data: RankData) -> RankOutline:
     )  # fmt: skip
 
 
-def _splits(
-    data: RankData, vendor: str, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame
-) -> tuple[StepSplit, ...]:
+def _splits(data: RankData, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[StepSplit, ...]:
     """The steps of the rank; the profiler's own, if neither marks nor work of the device were recorded."""
-    found = step_splits(vendor, step, kernel, comm_op, data.scan("host_op"))
+    found = step_splits(step, kernel, comm_op, data.scan("host_op"))
     if any(split.compute_ns is not None or split.window_kind != "capture" for split in found):
         return found
     return summed_splits(data.table("step_reported")) or found

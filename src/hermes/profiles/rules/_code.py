@@ -25,7 +25,7 @@ def mean_steps(job: Job) -> dict[int, int]:
     """The mean step of each rank in ns; times that are counted over a capture are shares of this step."""
     own: dict[int, list[int]] = {}
     for split in job.steps.every:
-        own.setdefault(split.rank, []).append(split.whole_ns)
+        own.setdefault(split.rank, []).append(split.window_ns)
     return {rank: sum(lengths) // len(lengths) for rank, lengths in own.items() if sum(lengths)}
 
 

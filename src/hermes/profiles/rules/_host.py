@@ -25,11 +25,6 @@ LAUNCHING = (LAUNCH, OPERATOR, PYTHON)
 """The kinds of host work that launch work on the device, as far as calls tell."""
 
 
-def step_ns(split: StepSplit) -> int:
-    """The length of a step in nanoseconds, from the host's view."""
-    return split.whole_ns
-
-
 def bound(job: Job, found: Spent, method: Text, *, before: bool = False) -> Gain:
     """The gain of removing a loss, as computed by `won`."""
     return won(job, found.worst.rank, found.cost_ns, method, before=before)
@@ -80,7 +75,7 @@ def host_loss(
 def _mean_step(job: Job) -> Callable[[StepSplit], int]:
     own: dict[int, list[int]] = {}
     for split in job.steps.every:
-        own.setdefault(split.rank, []).append(step_ns(split))
+        own.setdefault(split.rank, []).append(split.window_ns)
     means = {rank: sum(lengths) // len(lengths) for rank, lengths in own.items()}
     return lambda split: means[split.rank]
 
@@ -110,7 +105,7 @@ def counted(job: Job, unprofiled: Rows[Before], rank: int, counter: str) -> int 
 
 def _shorter(job: Job, row: Before) -> float:
     """The length of a captured step over the length of steps before, at most 1."""
-    own = [step_ns(split) for split in job.steps.of(row.rank)]
+    own = [split.window_ns for split in job.steps.of(row.rank)]
     captured = sum(own) // len(own) if own else 0
     return min(1.0, captured / row.step_ns) if captured and row.step_ns else 1.0
 

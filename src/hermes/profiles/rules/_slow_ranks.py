@@ -77,7 +77,7 @@ def beside(job: Job, pipelines: Rows[Pipeline], rank: int, fused: Rows[FusedOper
         rank=rank,
         peers=len(others),
         compute_ns=round(computes[rank] - median(computes[other.rank] for other in others)),
-        free_ns=round(_host(own) - median(_host(other) for other in others)),
+        free_ns=round((own.free_ns or 0) - median(other.free_ns or 0 for other in others)),
     )
 
 
@@ -87,7 +87,3 @@ def _waits_inside(job: Job, fused: Rows[FusedOperator]) -> dict[int, int]:
     for one in fused:
         sums[one.rank] = sums.get(one.rank, 0) + one.wait_low_ns
     return {rank: ns // steps_of(job, (rank,)) for rank, ns in sums.items()}
-
-
-def _host(split: StepSplit) -> int:
-    return (split.free_ns or 0) + max(split.preparing_ns or 0, 0)

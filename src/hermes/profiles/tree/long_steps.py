@@ -54,7 +54,7 @@ def _of_rank(steps: JobSteps, rank: int, rows: Sequence[LeafTime]) -> LongSteps 
     typical = steps.typical(rank)
     if typical is None or len(own) < _LEAST:
         return None
-    slow = [split for split in own if split.whole_ns >= LONG_STEP * typical.whole_ns]
+    slow = [split for split in own if split.window_ns >= LONG_STEP * typical.window_ns]
     whole, share = _length(slow), _length(slow) / max(_length(own), 1)
     if share < LONG.value:
         return None
@@ -68,9 +68,9 @@ def _of_rank(steps: JobSteps, rank: int, rows: Sequence[LeafTime]) -> LongSteps 
         return None
     return LongSteps(
         rank=rank, steps=tuple(split.step for split in slow if split.step is not None), marked=len(own),
-        times=whole / len(slow) / typical.whole_ns, share=share, leaf=leaf, extra_ns=ns // len(slow),
+        times=whole / len(slow) / typical.window_ns, share=share, leaf=leaf, extra_ns=ns // len(slow),
     )  # fmt: skip
 
 
 def _length(splits: Sequence[StepSplit]) -> int:
-    return sum(split.whole_ns for split in splits)
+    return sum(split.window_ns for split in splits)

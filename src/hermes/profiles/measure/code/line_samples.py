@@ -150,8 +150,9 @@ def seen_of(rank: RankTables) -> LineSamples | None:
             counts.setdefault((frame.file, frame.function), Counter())[frame.line] += ns
     split = rank.once(typical_of)
     return LineSamples(
-        counts=counts, step_ns=split.whole_ns if split else 0, moments=moments.select("start_ns", "line", "named", "ns")
-    )
+        counts=counts, step_ns=split.window_ns if split else 0,
+        moments=moments.select("start_ns", "line", "named", "ns"),
+    )  # fmt: skip
 
 
 def told_of(rank: RankTables) -> frozenset[str]:

@@ -37,7 +37,7 @@ def loop_of(rank: RankTables) -> pl.DataFrame:
 def before_of(rank: RankTables) -> Before | None:
     """The steps before the capture, as the capture describes them."""
     splits = splits_of(rank)
-    captured = sum(split.whole_ns for split in splits) // max(1, len(splits))
+    captured = sum(split.window_ns for split in splits) // max(1, len(splits))
     calls = events.profiler_records(rank.table("host_op")) / max(1, len(splits))
     return events.steps_before_capture(rank.rank, rank.table("setting"), calls, captured)
 

@@ -121,12 +121,9 @@ def _kind(calls: pl.DataFrame) -> Literal["main process", "workers", "not told"]
 
 
 def _step_at(splits: Sequence[StepSplit], moment: int) -> int | None:
-    """The step whose host part contains a moment: a device's window begins later, by the preparing time."""
-    for split in splits:
-        start = split.start_ns - (split.preparing_ns or 0 if split.window_kind == "device" else 0)
-        if start <= moment < max(split.start_ns + split.window_ns, start + (split.host_ns or 0)):
-            return split.step
-    return None
+    """The step that contains a moment."""
+    inside = (split.step for split in splits if 0 <= moment - split.start_ns < split.window_ns)
+    return next(inside, None)
 
 
 def _split(inside: pl.DataFrame, when: Intervals) -> tuple[int | None, int | None]:

@@ -16,13 +16,13 @@ from hermes.profiles.measure.leaves.call_trees import LEAVES, CallTrees
 from hermes.profiles.measure.leaves.idle import Host, idle_parts, stepping_thread, within_operations
 from hermes.profiles.measure.leaves.labelled_stretches import cut_at, stretches_outside
 from hermes.profiles.measure.leaves.leaf_stretches import AT, HOWS
-from hermes.profiles.measure.leaves.leaf_windows import Windows, windows_of
 from hermes.profiles.measure.leaves.lines_of_leaves import LEAF, SCHEMA, LeafSites, Spans
 from hermes.profiles.measure.leaves.nesting import NONE, Ints
 from hermes.profiles.measure.leaves.spells import RankSpells, Waits, binding, rank_spells, spells_of
 from hermes.profiles.measure.leaves.tasks import PARTS, Tasks, tasks_of
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.steps.capture_extent import capture_extent
+from hermes.profiles.measure.steps.step_window import Windows, windows_of
 
 MOST_PLACES, LEAST = 32, 0.0005
 """The most rows of one leaf that a rank keeps apart, and the least share of its steps that each must take.
@@ -90,7 +90,7 @@ def tree(
     launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
     calls = CallTrees(host_op, gc, stack, first, last, launched, flow.filter(pl.col("kind") == "launch"))
     tasks = tasks_of(kernel, comm_op, flow, calls)
-    windows = windows_of(step, tasks, partial(capture_extent, step, kernel, comm_op, host_op.lazy()))
+    windows = windows_of(step, tasks.of_device, partial(capture_extent, step, kernel, comm_op, host_op.lazy()))
     told = Waits.of(comm_op, waits)
     spells = spells_of(windows, told)
     sites = LeafSites(calls, spells, kernel, comm_op, samples)

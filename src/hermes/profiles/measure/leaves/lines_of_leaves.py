@@ -17,11 +17,11 @@ from hermes.profiles.measure.leaves.call_trees import IN_UPDATE, NUMBER, CallTre
 from hermes.profiles.measure.leaves.encode_texts import coded
 from hermes.profiles.measure.leaves.labelled_stretches import cut_at
 from hermes.profiles.measure.leaves.leaf_stretches import AT, LeafStretches
-from hermes.profiles.measure.leaves.leaf_windows import Windows
 from hermes.profiles.measure.leaves.nesting import NONE, Ints
 from hermes.profiles.measure.leaves.sampled_lines import SampledLines
 from hermes.profiles.measure.leaves.spells import Waits
 from hermes.profiles.measure.leaves.tasks import PARTS, Tasks
+from hermes.profiles.measure.steps.step_window import Windows
 
 LEAF = ["leaf", "how", "what", "place", "awaited"]
 SCHEMA = {

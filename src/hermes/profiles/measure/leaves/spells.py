@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from hermes.profiles.measure.leaves.call_trees import CallTrees
-from hermes.profiles.measure.leaves.leaf_windows import Windows
 from hermes.profiles.measure.leaves.nesting import NONE, Bools, Ints
 from hermes.profiles.measure.leaves.tasks import Tasks
+from hermes.profiles.measure.steps.step_window import Windows
 
 MOST_SPELLS = 4_096
 """The most arrivals at which the steps of a rank are cut: those after the longest waits."""

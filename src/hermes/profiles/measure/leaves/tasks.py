@@ -11,6 +11,7 @@ from hermes.knowledge.vendor_traits import SHOWN_AS_OPERATIONS
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.leaves.call_trees import CallTrees
 from hermes.profiles.measure.leaves.nesting import NONE, Ints
+from hermes.profiles.measure.steps.device_work import DeviceTasks, ends_in_order
 
 PARTS = ("compute", "comm", "copy")
 """Parts of a task's time in the order in which they count if several run at once."""
@@ -21,7 +22,8 @@ class Tasks:
     """Device tasks by start. `part` is an index into `PARTS`; `kernel` and `comm` are indices into those tables, or -1.
 
     Fields of the launching call: `thread` (-1: not recorded), and its start and end `call_ns` and `called_ns` on the
-    rank's clock. `launch` is the call's correlation, equal in tasks of one launch; -1 without one. `issue` is the
+    rank's clock. `launch` is the call's correlation, equal in tasks of one launch; -1 without one. `launch_ns` is the
+    start of the launching call that the reader found, and `step` the step to which the reader gave it. `issue` is the
     moment on the operator's thread at which the work was issued, on the axis of the calls, or -1. A task ends where the
     next task on its stream begins.
     """
@@ -35,11 +37,17 @@ class Tasks:
     call_ns: Ints
     called_ns: Ints
     launch: Ints
+    launch_ns: Ints
     issue: Ints
     step: Ints
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def of_device(self) -> DeviceTasks:
+        """The tasks without the links that the leaves need."""
+        return DeviceTasks(start=self.start, end=self.end, part=self.part, launch_ns=self.launch_ns, step=self.step)
 
 
 def tasks_of(kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, calls: CallTrees) -> Tasks:
@@ -53,14 +61,15 @@ def tasks_of(kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, ca
         calls: of the same rank.
     """
     rows = _rows(kernel, comm_op).sort("start_ns", "end_ns", "kernel", "comm", maintain_order=True)
-    start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
-    cut = _cut(rows, start, end)
+    start = rows["start_ns"].to_numpy()
+    cut = ends_in_order(rows.with_columns((pl.col("kernel") != NONE).alias("in_order")))
     rows = _launched(rows, flow, calls)
     thread = _ints(rows["thread"])
     return Tasks(
         start=start, end=cut, part=_ints(rows["part"]), kernel=_ints(rows["kernel"]), comm=_ints(rows["comm"]),
         thread=thread, call_ns=_ints(rows["call_ns"]), called_ns=_ints(rows["called_ns"]),
-        launch=_ints(rows["correlation"]), issue=_issued(rows, flow, calls), step=_ints(rows["step"]),
+        launch=_ints(rows["correlation"]), launch_ns=_ints(rows["launch_ns"]),
+        issue=_issued(rows, flow, calls), step=_ints(rows["step"]),
     )  # fmt: skip
 
 
@@ -85,15 +94,6 @@ def _rows(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> pl.DataFrame:
 
 def _ints(values: pl.Series) -> Ints:
     return np.asarray(values.cast(pl.Int64).fill_null(NONE).to_numpy(), dtype=np.int64)
-
-
-def _cut(rows: pl.DataFrame, start: Ints, end: Ints) -> Ints:
-    """The ends of tasks: a stream is in order, so no task on it outlasts the start of the next task."""
-    following = pl.col("start_ns").shift(-1).over("device_id", "stream")
-    latest = rows.select(
-        pl.when(pl.col("stream").is_not_null() & (pl.col("kernel") != NONE)).then(following).alias("next")
-    )["next"].fill_null(np.iinfo(np.int64).max)  # fmt: skip
-    return np.asarray(np.maximum(np.minimum(end, latest.to_numpy()), start), dtype=np.int64)
 
 
 def _launched(rows: pl.DataFrame, flow: pl.DataFrame, calls: CallTrees) -> pl.DataFrame:

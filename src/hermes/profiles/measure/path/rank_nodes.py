@@ -33,14 +33,13 @@ _LONG_NS, _NEARER = 1_000_000, 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankDone:
-    """The point at which a rank is done with a step and all steps before: device and main thread have finished them.
+    """The point at which a rank is done with a step and all steps before: its device has finished them.
 
-    `step` is the number of the step, None if no step was marked. `host_ns` is the end of its mark on the rank's own
-    clock, None if it was not recorded.
+    `step` is the number of the step, None if no step was marked; `end_ns` is its end on the rank's own clock.
     """
 
     step: int | None
-    host_ns: int | None
+    end_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,13 +179,13 @@ class RankNodes:
         tasks, builder = self._tasks, self._builder
         last: dict[str, int] = {}
         for task in self._chosen:
-            of_it = done.step is None or tasks.step[task] == NONE or tasks.step[task] <= done.step
+            number = int(tasks.step[task])
+            known = done.step is not None and number != NONE
+            of_it = number <= (done.step or 0) if known else tasks.end[task] <= done.end_ns
             if of_it and tasks.component[task] in WORK:
                 node = self._of_task[task]
                 last[tasks.line[task]] = max(last.get(tasks.line[task], node), node, key=builder.finish)
         before = list(last.values())
-        if done.host_ns is not None and (self.part.graph.main, done.host_ns) in self._of_point:
-            before.append(self._of_point[(self.part.graph.main, done.host_ns)])
         if not before:
             return NONE
         node = builder.node(self.part.rank, max(map(builder.finish, before)), 0)
@@ -257,8 +256,6 @@ class RankNodes:
         for thread, calls in enumerate(self._calls()):
             inside = (calls.at_ns >= start_ns) & (calls.at_ns <= end_ns)
             found |= {(thread, at) for at in calls.at_ns[inside].tolist()}
-        main = self.part.graph.main
-        found |= {(main, done.host_ns) for done in self.part.done if done.host_ns is not None and main != NONE}
         # Sort by time over all threads: of two moments at one time, either may hand over to the other.
         return sorted(found, key=lambda point: (point[1], point[0]))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -124,18 +123,16 @@ def step_path(
     offsets: Mapping[int, int],
     *,
     across: bool,
-    stretch: Literal["window", "preparing"] = "window",
     most: int = STRETCHES,
 ) -> StepPath:
     """The critical path through the window of one step of one rank; `across` follows it into awaited ranks.
 
-    With `stretch` `preparing`, the path runs through the time that the step took before its window. The path holds its
-    `most` longest stretches.
+    The path holds its `most` longest stretches.
 
     `load` returns the rows of a rank between two moments of its clock. `offsets` are added to a rank's times to bring
     them to one clock.
     """
-    start_ns, end_ns = _bounds(split, stretch)
+    start_ns, end_ns = split.start_ns, split.start_ns + split.window_ns
     shift = offsets.get(split.rank, 0)
     rows: dict[int, RankRows] = {}
     scenes: dict[int, RankScene] = {}
@@ -155,7 +152,6 @@ def step_path(
     return StepPath(
         rank=split.rank,
         step=split.step,
-        stretch=stretch,
         across=across,
         start_ns=start_ns,
         window_ns=end_ns - start_ns,
@@ -185,12 +181,6 @@ def step_free(
         parts=_parts(pieces, {split.rank: rows}, {split.rank: scene}),
         stretches=tuple(_stretches(pieces, {split.rank: rows}, {split.rank: scene}, most)),
     )
-
-
-def _bounds(split: StepSplit, stretch: Literal["window", "preparing"]) -> tuple[int, int]:
-    if stretch == "preparing":
-        return split.start_ns - max(split.preparing_ns or 0, 0), split.start_ns
-    return split.start_ns, split.start_ns + split.window_ns
 
 
 def _parts(

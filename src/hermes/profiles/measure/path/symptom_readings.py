@@ -32,4 +32,4 @@ def _on_path(measures: JobMeasures, of: str) -> Iterator[Value]:
     rows = measures.rows(PathShare)
     first = [row for row in rows if (row.rank, row.step, row.across) == (rows[0].rank, rows[0].step, rows[0].across)]
     if rows:
-        yield sum(row.share for row in first if (row.stretch, row.component, row.reason) == ("window", "host", of))
+        yield sum(row.share for row in first if (row.component, row.reason) == ("host", of))

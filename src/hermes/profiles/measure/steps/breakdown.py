@@ -2,39 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import Intervals, window
+from hermes.base.intervals import Intervals, covered_lengths, window
 from hermes.knowledge.vendor_traits import traits
 from hermes.model.step_measures import AscendSplit, ExposedOp, RankTotal, StepSplit, StreamBusy
-from hermes.model.typical_step import device_works, typical_step
+from hermes.model.tables.unmarked_steps import FOUND, WHOLE
+from hermes.model.typical_step import typical_step
 from hermes.profiles.measure.registry import RankTables, per_rank
-from hermes.profiles.measure.steps.capture_extent import NO_CALLS, capture_extent
-from hermes.profiles.measure.steps.device_work import DeviceWork, flat_of, tasks_of_device, work_of
-from hermes.profiles.measure.steps.step_window import StepWindow, step_windows, tasks_by_step
+from hermes.profiles.measure.steps.capture_extent import NO_CALLS, capture_extent, is_marked
+from hermes.profiles.measure.steps.device_work import NONE, DeviceWork, device_tasks, flat_of, tasks_of_device, work_of
+from hermes.profiles.measure.steps.step_window import Windows, windows_of
 
 
 def step_splits(
-    vendor: str, step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.LazyFrame = NO_CALLS
+    step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, host_op: pl.LazyFrame = NO_CALLS
 ) -> tuple[StepSplit, ...]:
-    """One row per step of one rank, in step order; one row for the whole capture if no step was marked.
+    """One row per step of one rank, in step order; one row for the whole capture if no step is known.
 
-    `step_window` defines a step. A profiler that stops within a step leaves the beginning of a step. Marks at either
-    end without device work, shorter than every mark with work, are not steps: they would distort the mean. Only of a
-    capture without marks, `host_op` is read, and the columns of the tables that `capture_extent` needs.
+    The steps are those of the time tree, and their parts are the device's work in them: see `windows_of`. The tables
+    need the columns of `device_tasks`; `host_op` is read only of a capture without marks.
     """
-    extent = partial(capture_extent, step, kernel, comm_op, host_op)
     rank = _rank(step, kernel, comm_op, host_op.select("rank").head(1).collect())
+    tasks = device_tasks(kernel, comm_op)
+    windows = windows_of(step, tasks, partial(capture_extent, step, kernel, comm_op, host_op))
     if rank is None:
         return ()
-    found = tuple(_split(rank, one) for one in step_windows(vendor, step, tasks_of_device(kernel, comm_op), extent))
-    shortest = min((split.window_ns for split in found if device_works(split)), default=0)
-    whole = [place for place, split in enumerate(found) if device_works(split) or split.window_ns >= shortest]
-    return found[whole[0] : whole[-1] + 1] if whole else found
+    marks = {
+        mark.step: mark for mark in map(_Mark._make, step.select("step", "start_ns", "dur_ns", "name").iter_rows())
+    }
+    numbers = list(marks) if step.height and not is_marked(step) else windows.step.tolist()
+    own = [marks.get(number) for number in numbers]
+    parts = _parts(tasks.work, windows, own) if len(tasks) else {}
+    lengths, starts = windows.lengths.tolist(), windows.start.tolist()
+    return tuple(
+        StepSplit(
+            rank=rank, step=None if number == NONE else number, window_kind=_kind(number, mark, measured=bool(parts)),
+            start_ns=start, window_ns=length, host_ns=mark.dur_ns if mark else None,
+            **{name: parts[name][at] if parts else None for name in _MEASURED},
+        )
+        for at, (number, mark, start, length) in enumerate(zip(numbers, own, starts, lengths, strict=True))
+    )  # fmt: skip
+
+
+class _Mark(NamedTuple):
+    step: int
+    start_ns: int
+    dur_ns: int
+    name: str
+
+
+_MEASURED = (
+    "compute_ns", "comm_ns", "exposed_comm_ns", "overlapped_comm_ns", "copy_ns", "copy_exposed_ns", "free_ns",
+    "preparing_ns",
+)  # fmt: skip
+
+
+def _kind(number: int, mark: _Mark | None, *, measured: bool) -> Literal["device", "host", "found", "capture"]:
+    if mark is None:
+        return "capture" if number == NONE else "device"
+    if mark.name == WHOLE:
+        return "capture"
+    return "found" if mark.name.startswith(FOUND) else "device" if measured else "host"
+
+
+def _parts(work: DeviceWork, windows: Windows, marks: Sequence[_Mark | None]) -> dict[str, list[int | None]]:
+    """The device's work in each step, by the name of its field in a split."""
+    exposed = work.comm - work.compute
+    copies = work.copy - work.compute - work.comm
+    busy = work.compute | exposed | copies
+    inside = {
+        "compute_ns": work.compute, "comm_ns": work.comm, "exposed_comm_ns": exposed,
+        "overlapped_comm_ns": work.comm & work.compute, "copy_ns": work.copy, "copy_exposed_ns": copies,
+    }  # fmt: skip
+    found = {name: covered_lengths(own, windows.start, windows.end).tolist() for name, own in inside.items()}
+    found["free_ns"] = (windows.lengths - covered_lengths(busy, windows.start, windows.end)).tolist()
+    begun = [start if number == NONE else mark and max(mark.start_ns, start) for number, mark, start in zip(
+        windows.step.tolist(), marks, windows.start.tolist(), strict=True
+    )]  # fmt: skip
+    found["preparing_ns"] = [
+        None if begin is None else _idle_ns(busy, begin, end)
+        for begin, end in zip(begun, windows.end.tolist(), strict=True)
+    ]
+    return found
+
+
+def _idle_ns(busy: Intervals, since: int, until: int) -> int | None:
+    """How long the device did nothing from a moment on; None if it did nothing any more."""
+    work = busy.clip(since, until).span
+    return work[0] - since if work else None
 
 
 def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[AscendSplit, ...]:
@@ -50,6 +111,14 @@ def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFram
         _ascend(rank, number, work_of(rows), bubbles.get(number, 0), starts.get(number))
         for number, rows in tasks_by_step(tasks)
     )
+
+
+def tasks_by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
+    """The rows of each step, in step order; if no row has a step, all rows under None."""
+    parts = tasks.partition_by("step", as_dict=True)
+    numbers = sorted(number for (number,) in parts if number is not None)
+    for number in numbers or ([None] if tasks.height else []):
+        yield number, parts[(number,)]
 
 
 def summed_splits(step_reported: pl.DataFrame) -> tuple[StepSplit, ...]:
@@ -132,19 +201,14 @@ def device_busy(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
 
 def free_of(split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
     """The times in which a rank's device had nothing to do in the window of a step; their sum is its `free_ns`."""
-    tasks = tasks_of_device(kernel, comm_op)
-    if split.window_kind == "device" and split.step is not None:
-        # The window is the device's own, and holds the work that the step launched.
-        tasks = tasks.filter(pl.col("step") == split.step)
-    work = work_of(tasks)
-    end = split.start_ns + split.window_ns
-    return window(split.start_ns, end) - work.compute - work.comm - work.copy
+    work = device_tasks(kernel, comm_op).work
+    return window(split.start_ns, split.start_ns + split.window_ns) - work.compute - work.comm - work.copy
 
 
 def owned_tasks(
     split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame, groups: Mapping[str, str]
 ) -> pl.DataFrame:
-    """The tasks from which a step's split is computed, with their `lane`: a copy's direction, a collective's group."""
+    """A rank's tasks with their `lane`, for a split: a copy's direction, a collective's group."""
     comm = pl.col("group").replace_strict(dict(groups), default=pl.col("group"), return_dtype=pl.String)
     lanes = kernel.with_columns(pl.when(pl.col("component") == "copy").then("direction").alias("lane"))
     operations = comm_op.with_columns(comm.alias("lane"))
@@ -152,10 +216,7 @@ def owned_tasks(
         # A machine without accelerator communicates on its host.
         rows = operations.with_columns(pl.lit("comm").alias("component"))
         return rows.select("component", "start_ns", "dur_ns", "step", "lane")
-    tasks = tasks_of_device(lanes, operations, "lane")
-    if split.window_kind == "device" and split.step is not None:
-        tasks = tasks.filter(pl.col("step") == split.step)
-    return tasks
+    return tasks_of_device(lanes, operations, "lane")
 
 
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:
@@ -171,47 +232,6 @@ def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:
 
 def _rank(*tables: pl.DataFrame) -> int | None:
     return next((int(table["rank"][0]) for table in tables if table.height), None)
-
-
-def _split(rank: int, one: StepWindow) -> StepSplit:
-    start, end, mark, work = one.start_ns, one.end_ns, one.mark, one.work
-    host_ns = mark[1] - mark[0] if mark else None
-    if work is None:
-        return StepSplit(
-            rank=rank,
-            step=one.step,
-            window_kind=one.kind,
-            start_ns=start,
-            window_ns=end - start,
-            compute_ns=None,
-            comm_ns=None,
-            exposed_comm_ns=None,
-            overlapped_comm_ns=None,
-            copy_ns=None,
-            copy_exposed_ns=None,
-            free_ns=None,
-            preparing_ns=None,
-            host_ns=host_ns,
-        )
-    begin = start if one.kind == "capture" else mark[0] if mark else None
-    compute, comm, copy = (part.clip(start, end) for part in (work.compute, work.comm, work.copy))
-    exposed = comm - compute
-    return StepSplit(
-        rank=rank,
-        step=one.step,
-        window_kind=one.kind,
-        start_ns=start,
-        window_ns=end - start,
-        compute_ns=compute.total,
-        comm_ns=comm.total,
-        exposed_comm_ns=exposed.total,
-        overlapped_comm_ns=(comm & compute).total,
-        copy_ns=copy.total,
-        copy_exposed_ns=(copy - compute - comm).total,
-        free_ns=(window(start, end) - compute - comm - copy).total,
-        preparing_ns=None if begin is None or one.first_ns is None else one.first_ns - begin,
-        host_ns=host_ns,
-    )
 
 
 def _ascend(rank: int, step: int | None, work: DeviceWork, bubble_ns: int, host_start: int | None) -> AscendSplit:
@@ -261,7 +281,7 @@ def splits_of(rank: RankTables) -> tuple[StepSplit, ...]:
 
 def _splits(rank: RankTables) -> tuple[StepSplit, ...]:
     step, kernel, comm_op = (rank.table(name) for name in ("step", "kernel", "comm_op"))
-    return step_splits(rank.vendor, step, kernel, comm_op, rank.data.scan("host_op"))
+    return step_splits(step, kernel, comm_op, rank.data.scan("host_op"))
 
 
 def typical_of(rank: RankTables) -> StepSplit | None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
-from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
+from hermes.base.intervals import EMPTY, Intervals, Ints, union_of_intervals
 from hermes.knowledge.vendor_traits import SHOWN_AS_OPERATIONS
 
+NONE = -1
+"""A moment or a number of a task that is not known."""
 _PARTS = ("compute", "comm", "copy")
 _PART = (
     pl.col("component")
@@ -50,11 +53,66 @@ def counted_tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> tuple[pl.DataF
     return kernel.filter(pl.col("component").is_in(work)), comm_op.with_columns(pl.lit("comm").alias("component"))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceTasks:
+    """The device's tasks by start, with `part` as an index into `compute, comm, copy`; `NONE` for what is not known.
+
+    A task ends where the next task on its stream begins.
+    """
+
+    start: Ints
+    end: Ints
+    part: Ints
+    launch_ns: Ints
+    step: Ints
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def work(self) -> DeviceWork:
+        """The times in which the tasks computed, communicated and copied."""
+        return _work(self.part, self.start, self.end)
+
+
+def device_tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> DeviceTasks:
+    """The device's tasks: of `tasks_of_device`, with `stream`, `device_id` (of kernels) and `launch_ns` besides."""
+    columns = ["component", "start_ns", "dur_ns", "stream", "device_id", "launch_ns", "step"]
+    own, operations = counted_tasks(kernel, comm_op)
+    operations = operations.with_columns(pl.lit(None, dtype=pl.Int64).alias("device_id"))
+    rows = pl.concat([
+        operations.select(*columns, pl.lit(value=False).alias("in_order")),
+        own.select(*columns, pl.lit(value=True).alias("in_order")),
+    ]).with_columns(_PART, (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))  # fmt: skip
+    rows = rows.sort("start_ns", "end_ns", maintain_order=True)
+    launch_ns, step, part = (
+        rows[name].cast(pl.Int64).fill_null(-1).to_numpy() for name in ("launch_ns", "step", "part")
+    )
+    return DeviceTasks(
+        start=rows["start_ns"].to_numpy(), end=ends_in_order(rows), part=part, launch_ns=launch_ns, step=step
+    )
+
+
+def ends_in_order(rows: pl.DataFrame) -> Ints:
+    """The ends of tasks: a stream is in order, so no task on it outlasts the start of the next task.
+
+    `rows` are by start, with `start_ns, end_ns, device_id, stream`; `in_order` says which are tasks of their stream.
+    """
+    following = pl.col("start_ns").shift(-1).over("device_id", "stream")
+    latest = rows.select(
+        pl.when(pl.col("stream").is_not_null() & pl.col("in_order")).then(following).alias("next")
+    )["next"].fill_null(np.iinfo(np.int64).max)  # fmt: skip
+    start, end = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy()
+    return np.asarray(np.maximum(np.minimum(end, latest.to_numpy()), start), dtype=np.int64)
+
+
 def work_of(tasks: pl.DataFrame) -> DeviceWork:
     """The times in which the tasks, given by `tasks_of_device`, computed, communicated and copied."""
-    # NumPy is used because a capture has many steps, and Polars would queue each small filter behind its large ones.
-    starts, part = tasks["start_ns"].to_numpy(), tasks["part"].to_numpy()
-    ends = starts + tasks["dur_ns"].to_numpy()
+    starts = tasks["start_ns"].to_numpy()
+    return _work(tasks["part"].to_numpy(), starts, starts + tasks["dur_ns"].to_numpy())
+
+
+def _work(part: Ints, starts: Ints, ends: Ints) -> DeviceWork:
     own = (part == place for place in range(len(_PARTS)))
     return DeviceWork(
         **{

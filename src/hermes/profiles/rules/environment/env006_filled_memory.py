@@ -35,7 +35,7 @@ from hermes.model.finding import Action, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.profiles.measure.memory.new_memory_fills import NewMemoryFills
 from hermes.profiles.rules._cost_by_rank import loss, percents
-from hermes.profiles.rules._host import blamed, fact, has_device, step_ns
+from hermes.profiles.rules._host import blamed, fact, has_device, window_ns
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
@@ -53,7 +53,7 @@ def filled_memory(job: Job, fills: Rows[NewMemoryFills]) -> Iterator[Loss]:
         row = rows.get(rank)
         return None if row is None else row.device_ns if has_device(job, rank) else row.host_ns
 
-    found = loss(job, FILLING, LIMIT, lambda split: cost(split.rank), step_ns)
+    found = loss(job, FILLING, LIMIT, lambda split: cost(split.rank), window_ns)
     if found is None:
         return
     row = rows[found.worst.rank]

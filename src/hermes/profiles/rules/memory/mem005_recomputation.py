@@ -39,7 +39,7 @@ from hermes.model.limit import Limit
 from hermes.model.memory_measures import MemoryPeak, Recompute
 from hermes.profiles.measure.memory.headroom import Headroom
 from hermes.profiles.rules._cost_by_rank import loss, percents
-from hermes.profiles.rules._host import blamed, bound, fact, has_device, step_ns
+from hermes.profiles.rules._host import blamed, bound, fact, has_device, window_ns
 from hermes.profiles.rules.evidence_messages import LEFT_ON_DEVICE, most_reserved
 from hermes.profiles.rules.rule import by_share, rule
 from hermes.profiles.rules.title_messages import some_of
@@ -57,7 +57,7 @@ def recomputation(
     job: Job, peaks: Rows[MemoryPeak], recomputed: Rows[Recompute], rooms: Rows[Headroom]
 ) -> Iterator[Loss]:
     """At most one finding, of forward work that the backward pass runs again."""
-    found = loss(job, RECOMPUTED, LIMIT, lambda split: _cost(job, recomputed, split.rank), step_ns)
+    found = loss(job, RECOMPUTED, LIMIT, lambda split: _cost(job, recomputed, split.rank), window_ns)
     row = _recompute(recomputed, found.worst.rank) if found else None
     if found is None or row is None:
         return

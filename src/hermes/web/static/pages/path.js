@@ -16,13 +16,13 @@ export async function render(main) {
   main.append(...heading("path", t("path.lead")));
   const rows = doc().critical_path ?? [];
   if (!rows.length) { main.append(empty(t("path.none"))); return; }
-  const id = (/** @type {import("../data.js").Row} */ row) => `${row.rank}.${row.step ?? ""}.${row.stretch}.${row.across ? "across" : "own"}`;
+  const id = (/** @type {import("../data.js").Row} */ row) => `${row.rank}.${row.step ?? ""}.${row.across ? "across" : "own"}`;
   const ids = [...new Set(rows.map(id))];
   const chosen = ids.includes(param("path")) ? param("path") : ids[0];
   const own = rows.filter((row) => id(row) === chosen);
   const name = (/** @type {string} */ key) => {
-    const [rank, step, stretch, across] = key.split(".");
-    return `${stepOf(Number(rank), step)}${stretch === "preparing" ? `, ${t("path.before")}` : ""}${across === "across" ? `, ${t("path.across")}` : ""}`;
+    const [rank, step, across] = key.split(".");
+    return `${stepOf(Number(rank), step)}${across === "across" ? `, ${t("path.across")}` : ""}`;
   };
   main.append(h("div", { class: "controls" }, picker("path", t("page.path"), ids.map((key) => /** @type {[string, string]} */ ([key, name(key)])), chosen)));
   const total = own.reduce((sum, row) => sum + row.ms, 0);

@@ -74,7 +74,7 @@ async function chosen() {
 function stepOf(all, rank, at) {
   const moment = BigInt(at);
   const own = all.filter((row) => row.rank === rank && row.step !== null);
-  const inside = own.findLast((row) => BigInt(row.start) - BigInt(row.preparing ?? 0) <= moment && moment <= BigInt(row.start) + BigInt(row.window));
+  const inside = own.findLast((row) => BigInt(row.start) <= moment && moment <= BigInt(row.start) + BigInt(row.window));
   return inside ? String(inside.step) : "";
 }
 

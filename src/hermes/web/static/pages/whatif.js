@@ -155,7 +155,7 @@ class Bench {
     try {
       const answer = /** @type {Replayed} */ (await ask("whatif/replay", { set: [...this.chosen], rank: param("rank") }, this.going.signal));
       if (round !== this.round) return;
-      this.result.replaceChildren(...this.shown(answer, await splits()));
+      this.result.replaceChildren(...this.shown(answer));
       say(this.chosen.size ? `${duration(answer.gain.step_ns)}, ${range(answer.gain)}` : "");
     } catch (error) {
       if (round !== this.round) return;
@@ -167,8 +167,8 @@ class Bench {
     this.result.dataset.round = String(round);
   }
 
-  /** @param {Replayed} answer @param {import("../data.js").Split[]} windows */
-  shown({ gain, rank, today, then }, windows) {
+  /** @param {Replayed} answer */
+  shown({ gain, rank, today, then }) {
     const step = this.found.step === null ? "" : `, ${t("step")} ${this.found.step}`;
     const kinds = this.found.kinds;
     const parts = (/** @type {Record<string, number>} */ split) => kinds.map((kind) => ({ kind, name: t(`part.${kind}`), ns: split[kind] }));
@@ -182,8 +182,7 @@ class Bench {
         h("h2", { class: "outcome" }, this.chosen.size
           ? t("whatif.outcome", { before: duration(today.step_ns), after: duration(then.step_ns), gain: range(gain), share: percent(gain.share) })
           : t("whatif.unchanged", { before: duration(today.step_ns) })),
-        this.chosen.size > 1 ? h("p", { class: "about" }, t("whatif.together")) : null,
-        longer(today.step_ns, windows)),
+        this.chosen.size > 1 ? h("p", { class: "about" }, t("whatif.together")) : null),
       legend(kinds),
       h("div", { class: "barlist narrow" },
         this.found.ranks.length > 1 ? [row(`${t("whatif.mean")}, ${t("whatif.today")}`, today.mean, today.step_ns), row(`${t("whatif.mean")}, ${t("whatif.then")}`, then.mean, then.step_ns)] : null,
@@ -192,14 +191,6 @@ class Bench {
       changes(kinds, today.split, then.split),
     ];
   }
-}
-
-/** Why the step is longer here than in the verdict; nothing where it is not. @param {number} whole @param {import("../data.js").Split[]} windows */
-function longer(whole, windows) {
-  const { rank, step } = doc().verdict;
-  const own = windows.find((row) => row.rank === rank && row.step === step);
-  const before = own ? whole - own.window : 0;
-  return own && before > 0 && duration(whole) !== duration(own.window) ? h("p", { class: "about" }, t("whatif.longer", { before: duration(before), window: duration(own.window) })) : null;
 }
 
 /** @param {{low_ns: number, high_ns: number}} gain */
