@@ -84,7 +84,7 @@ def pair_operations(
     if named.height or unnamed["rank"].n_unique() > 1:
         found = _found(named, unnamed, hosts, groups)
         told, groups = _told(found, every["key"], groups, doubtful, complete=len(hosts) >= size.least)
-        notes = _notes(unnamed, told, found)
+        notes = _notes(rows, unnamed, told, found)
         every = _with(every, told)
         clocks = clock_offsets(hosts, every)
     inferred = inferred_groups(every, groups, clocks, size)
@@ -339,7 +339,9 @@ def _with(every: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
     ).select(every.columns)
 
 
-def _notes(unnamed: pl.DataFrame, told: pl.DataFrame, found: Sequence[_Cluster]) -> tuple[Message, ...]:
+def _notes(
+    rows: pl.DataFrame, unnamed: pl.DataFrame, told: pl.DataFrame, found: Sequence[_Cluster]
+) -> tuple[Message, ...]:
     notes = []
     several = [cluster for cluster in found if len(cluster.lanes) > 1]
     open_rows = unnamed["row"].cast(pl.Int64)
@@ -351,10 +353,14 @@ def _notes(unnamed: pl.DataFrame, told: pl.DataFrame, found: Sequence[_Cluster])
         notes.append(messages.groups_found(of=str(unnamed.height), found=str(ungrouped), ranks=ranks))
     if ungrouped < unnamed.height and unnamed["rank"].n_unique() > 1:
         notes.append(messages.ungrouped(operations=str(unnamed.height - ungrouped)))
-    anew = [cluster for cluster in several if cluster.group is not None]
-    if anew:
-        count = str(matched.height - ungrouped)
-        notes.append(messages.paired_anew(operations=count, ranks=_listed(rank_ranges_text(one.ranks) for one in anew)))
+    before = rows.select(pl.col("row").cast(pl.Int64), "group", "key").drop_nulls()
+    moved = matched.join(before, on="row", how="inner").filter(
+        (pl.col("own_group") != pl.col("group")) | (pl.col("own_key") != pl.col("key"))
+    )
+    if moved.height:
+        anew = set(moved["row"])
+        of_moved = (one.ranks for one in several if any(not anew.isdisjoint(lane.rows.tolist()) for lane in one.lanes))
+        notes.append(messages.paired_anew(operations=str(moved.height), ranks=_listed(map(rank_ranges_text, of_moved))))
     return tuple(notes)
 
 
