@@ -84,7 +84,7 @@ def pair_operations(
     if named.height or unnamed["rank"].n_unique() > 1:
         found = _found(named, unnamed, hosts, groups)
         told, groups = _told(found, every["key"], groups, doubtful, complete=len(hosts) >= size.least)
-        notes = _notes(unnamed, told, found)
+        notes = _notes(rows, unnamed, told, found)
         every = _with(every, told)
         clocks = clock_offsets(hosts, every)
     inferred = inferred_groups(every, groups, clocks, size)
@@ -104,12 +104,13 @@ def _doubtful(
     that, but then their error is large.
     """
     offsets = {clock.rank: (clock.offset_ns, clock.error_ns or 0) for clock in clocks}
-    rows = rows_with_partners(every, offsets).filter(pl.col("manner") != "pair")
+    rows = rows_with_partners(every, offsets)
     # Names that number the operations are equal on all ranks, wherever captures begin. All members reduce equal sizes.
     whole = pl.when(pl.col("op") == "all_reduce").then("bytes").alias("whole")
-    recorded = every.select("rank", "comm_id", whole, numbered=pl.col("key") != pl.col("name"))
+    recorded = every.filter(pl.col("key").is_not_null()).select(whole, numbered=pl.col("key") != pl.col("name"))
+    rows = rows.hstack(recorded).filter(pl.col("manner") != "pair")
     last, first_out = pl.col("aligned_ns").max(), (pl.col("end_ns") + pl.col("offset_ns")).min()
-    keys = rows.join(recorded, on=["rank", "comm_id"], how="left").group_by("group", "manner", "key").agg(
+    keys = rows.group_by("group", "manner", "key").agg(
         pl.len().alias("seen"),
         pl.col("numbered").any(),
         contradicted(last, first_out, pl.col("error_ns").max()).alias("wrong"),
@@ -119,6 +120,7 @@ def _doubtful(
     ranks = rows.group_by("group").agg(pl.col("rank").unique())
     found = keys.join(ranks, on="group").group_by("group", maintain_order=True).agg(
         (pl.col("numbered") & (pl.col("seen") < pl.col("rank").list.len())).any().alias("uneven"),
+        pl.col("numbered").any(),
         pl.col("wrong").any(),
         (pl.col("wrong").mean() > 1 - CAUSAL).alias("mostly"),
         pl.col("rank").first(),
@@ -129,9 +131,11 @@ def _doubtful(
         if clock.method != "same host" and (clock.error_ns is None or clock.error_ns > _UNSURE_NS)
     }  # fmt: skip
     told = {}
-    for group, uneven, wrong, mostly, own in found.filter(pl.col("rank").list.len() > 1).sort("group").iter_rows():
+    for group, uneven, numbered, wrong, mostly, own in (
+        found.filter(pl.col("rank").list.len() > 1).sort("group").iter_rows()
+    ):
         most = groups[group].size if group in groups else None
-        if uneven or wrong or (most is not None and len(own) > most) or not unsure.isdisjoint(own):
+        if uneven or wrong or (most is not None and len(own) > most) or (numbered and not unsure.isdisjoint(own)):
             told[group] = mostly or (uneven and not apart.isdisjoint(own))
     return told
 
@@ -339,7 +343,9 @@ def _with(every: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
     ).select(every.columns)
 
 
-def _notes(unnamed: pl.DataFrame, told: pl.DataFrame, found: Sequence[_Cluster]) -> tuple[Message, ...]:
+def _notes(
+    rows: pl.DataFrame, unnamed: pl.DataFrame, told: pl.DataFrame, found: Sequence[_Cluster]
+) -> tuple[Message, ...]:
     notes = []
     several = [cluster for cluster in found if len(cluster.lanes) > 1]
     open_rows = unnamed["row"].cast(pl.Int64)
@@ -351,10 +357,14 @@ def _notes(unnamed: pl.DataFrame, told: pl.DataFrame, found: Sequence[_Cluster])
         notes.append(messages.groups_found(of=str(unnamed.height), found=str(ungrouped), ranks=ranks))
     if ungrouped < unnamed.height and unnamed["rank"].n_unique() > 1:
         notes.append(messages.ungrouped(operations=str(unnamed.height - ungrouped)))
-    anew = [cluster for cluster in several if cluster.group is not None]
-    if anew:
-        count = str(matched.height - ungrouped)
-        notes.append(messages.paired_anew(operations=count, ranks=_listed(rank_ranges_text(one.ranks) for one in anew)))
+    before = rows.select(pl.col("row").cast(pl.Int64), "group", "key").drop_nulls()
+    moved = matched.join(before, on="row", how="inner").filter(
+        (pl.col("own_group") != pl.col("group")) | (pl.col("own_key") != pl.col("key"))
+    )
+    if moved.height:
+        anew = set(moved["row"])
+        of_moved = (one.ranks for one in several if any(not anew.isdisjoint(lane.rows.tolist()) for lane in one.lanes))
+        notes.append(messages.paired_anew(operations=str(moved.height), ranks=_listed(map(rank_ranges_text, of_moved))))
     return tuple(notes)
 
 
