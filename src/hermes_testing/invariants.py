@@ -15,7 +15,7 @@ from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.profiles.advise.gain_bound import TOGETHER, GainBound, only_host_changes
 from hermes.profiles.advise.gain_ranges import CostCertainty
-from hermes.profiles.tree.finding_cost_bound import most_ns
+from hermes.profiles.tree.finding_cost_bound import leaf_of
 from hermes.profiles.tree.leaf_kinds import LeafKinds
 
 
@@ -109,9 +109,9 @@ def _gains(report: Report) -> Iterator[str]:
             yield f"{one.code} gives {one.gain.high_ns} ns, and the device is free for {free}"
         if longest and one.cost_ns > longest:
             yield f"{one.code} costs {one.cost_ns} ns of a step of {longest}"
-        most = most_ns(job, one)
-        if most is not None and one.cost_ns > most:
-            yield f"{one.code} costs {one.cost_ns} ns, and its leaves have {most}"
+        leaf = leaf_of(job, one)
+        if leaf is not None and (one.about, one.cost_ns) != (leaf[0], min(one.cost_ns, leaf[1])):
+            yield f"{one.code} costs {one.cost_ns} ns of {one.about}, and its ranks spend {leaf[1]} in {leaf[0]}"
 
 
 def _actions(report: Report) -> Iterator[str]:

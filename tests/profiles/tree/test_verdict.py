@@ -495,6 +495,22 @@ def test_no_finding_costs_more_than_its_ranks_spend_in_its_leaves() -> None:
         assert bound_finding(job, whole) == whole
 
 
+def test_a_finding_stands_under_the_leaf_in_which_its_ranks_spend_what_it_costs() -> None:
+    spent = {0: {Leaf.LONG_LAUNCH: MS, Leaf.DISPATCH: 9 * MS}}
+    job = Job(steps=JobSteps(()), spent=spent)
+    long_ = replace(finding(Fault.LAUNCH_BLOCKING, 5), about=Leaf.LONG_LAUNCH)
+    cut = bound_finding(job, long_)
+    assert (cut.about, cut.cost_ns) == (Leaf.DISPATCH, 5 * MS)
+    short = bound_finding(job, replace(long_, cost_ns=MS))
+    assert (short.about, short.cost_ns) == (Leaf.LONG_LAUNCH, MS)
+    # Overlap cures no wait for another rank: exposed communication costs what is transfer.
+    exposed = finding(Fault.EXPOSED_COMMUNICATION, 40)
+    waits = Job(steps=JobSteps(()), spent={0: {Leaf.TRANSFER: 2 * MS, Leaf.WAIT: 38 * MS}})
+    assert bound_finding(waits, exposed).cost_ns == 2 * MS
+    mixed = Job(steps=JobSteps(()), spent={0: {Leaf.COMMUNICATION: 30 * MS}})
+    assert (bound_finding(mixed, exposed).about, bound_finding(mixed, exposed).cost_ns) == (Leaf.COMMUNICATION, 30 * MS)
+
+
 def test_no_range_of_a_gain_exceeds_the_leaves_and_shares_are_of_the_step_of_the_tree() -> None:
     spent = {0: {Leaf.DISPATCH: 8 * MS, Leaf.NORM: 2 * MS}}
     job = Job(steps=JobSteps(()), spent=spent, lengths={0: 10 * MS})

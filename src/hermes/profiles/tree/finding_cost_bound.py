@@ -1,4 +1,4 @@
-"""Computes the upper bound of a finding's cost: the time of its ranks in its leaves."""
+"""Puts a finding under the leaf that it costs; bounds its cost by that leaf, and its gain by all that it explains."""
 
 from __future__ import annotations
 
@@ -19,19 +19,41 @@ def most_ns(job: Job, finding: Loss) -> int | None:
     return max((room for room in rooms if room is not None), default=None)
 
 
+def leaf_of(job: Job, finding: Loss) -> tuple[Leaf, int] | None:
+    """The leaf that a finding costs, and its largest time on a rank in ns per step; None for waits and risks.
+
+    It is the leaf of the finding's fault, or, if its ranks spend less there than the finding costs, the leaf among
+    those that the fault explains in which they spend most. A wait of ranks for each other is never what a fault costs.
+    """
+    if most_ns(job, finding) is None or not isinstance(finding.about, Leaf):
+        return None
+    times = {
+        leaf: max((own.get(leaf, 0) for rank in finding.ranks or job.spent if (own := job.spent.get(rank))), default=0)
+        for leaf in sorted(finding.explains - {Leaf.WAIT})
+    }
+    about = finding.about
+    if about not in times or times[about] < finding.cost_ns:
+        about = max(times, key=lambda leaf: (times[leaf], leaf is about), default=about)
+    return about, times.get(about, 0)
+
+
 def bound_finding(job: Job, finding: Loss) -> Loss:
-    """The finding with cost and gain limited to the time of its leaves, and with its share of the tree's step."""
-    most = most_ns(job, finding)
-    if most is None:
+    """The finding under the leaf that it costs, with its share of the tree's step.
+
+    The cost is limited to the time of that leaf, the gain to the time of all leaves that the finding explains.
+    """
+    most, leaf = most_ns(job, finding), leaf_of(job, finding)
+    if most is None or leaf is None:
         return finding
-    cost = min(finding.cost_ns, most)
+    about, own = leaf
+    cost = min(finding.cost_ns, own)
     step = max((job.lengths.get(rank, 0) for rank in finding.ranks or job.lengths), default=0)
     share = finding.share if finding.gain.before or not step else min(cost / step, 1.0)
     gain = replace(
         finding.gain, low_ns=min(finding.gain.low_ns, most), high_ns=min(finding.gain.high_ns, most),
         middle_ns=None if finding.gain.middle_ns is None else min(finding.gain.middle_ns, most),
     )  # fmt: skip
-    return replace(finding, cost_ns=cost, share=share, gain=gain, room_ns=most + _waits_ns(job, finding))
+    return replace(finding, about=about, cost_ns=cost, share=share, gain=gain, room_ns=most + _waits_ns(job, finding))
 
 
 def _waits_ns(job: Job, finding: Loss) -> int:
