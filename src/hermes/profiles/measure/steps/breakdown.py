@@ -16,7 +16,15 @@ from hermes.model.tables.unmarked_steps import FOUND, WHOLE
 from hermes.model.typical_step import typical_step
 from hermes.profiles.measure.registry import RankTables, per_rank
 from hermes.profiles.measure.steps.capture_extent import NO_CALLS, capture_extent, is_marked
-from hermes.profiles.measure.steps.device_work import NONE, DeviceWork, device_tasks, flat_of, tasks_of_device, work_of
+from hermes.profiles.measure.steps.device_work import (
+    NONE,
+    DeviceWork,
+    device_tasks,
+    flat_of,
+    tasks_in_order,
+    tasks_of_device,
+    work_of,
+)
 from hermes.profiles.measure.steps.step_window import Windows, windows_of
 
 
@@ -205,7 +213,7 @@ def free_of(split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> In
     return window(split.start_ns, split.start_ns + split.window_ns) - work.compute - work.comm - work.copy
 
 
-def owned_tasks(
+def tasks_of_lanes(
     split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame, groups: Mapping[str, str]
 ) -> pl.DataFrame:
     """A rank's tasks with their `lane`, for a split: a copy's direction, a collective's group."""
@@ -214,9 +222,8 @@ def owned_tasks(
     operations = comm_op.with_columns(comm.alias("lane"))
     if split.compute_ns is None:
         # A machine without accelerator communicates on its host.
-        rows = operations.with_columns(pl.lit("comm").alias("component"))
-        return rows.select("component", "start_ns", "dur_ns", "step", "lane")
-    return tasks_of_device(lanes, operations, "lane")
+        return operations.with_columns(pl.lit("comm").alias("component"))
+    return tasks_in_order(lanes, operations, "lane").with_columns(dur_ns=pl.col("end_ns") - pl.col("start_ns"))
 
 
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:

@@ -76,21 +76,26 @@ class DeviceTasks:
 
 
 def device_tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> DeviceTasks:
-    """The device's tasks: of `tasks_of_device`, with `stream`, `device_id` (of kernels) and `launch_ns` besides."""
-    columns = ["component", "start_ns", "dur_ns", "stream", "device_id", "launch_ns", "step"]
+    """The device's tasks, with the columns of `tasks_in_order` and `launch_ns` and `step` besides."""
+    rows = tasks_in_order(kernel, comm_op, "launch_ns", "step")
+    start, end, part, launch_ns, step = (
+        rows[name].cast(pl.Int64).fill_null(NONE).to_numpy()
+        for name in ("start_ns", "end_ns", "part", "launch_ns", "step")
+    )
+    return DeviceTasks(start=start, end=end, part=part, launch_ns=launch_ns, step=step)
+
+
+def tasks_in_order(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFrame:
+    """The rows of `tasks_of_device` by start, with `stream`, and `end_ns`: where the next task on its stream begins."""
+    columns = ["component", "start_ns", "dur_ns", "stream", *more]
     own, operations = counted_tasks(kernel, comm_op)
-    operations = operations.with_columns(pl.lit(None, dtype=pl.Int64).alias("device_id"))
+    nowhere = pl.lit(None, dtype=pl.Int64).alias("device_id")
     rows = pl.concat([
-        operations.select(*columns, pl.lit(value=False).alias("in_order")),
-        own.select(*columns, pl.lit(value=True).alias("in_order")),
+        operations.select(*columns, nowhere, pl.lit(value=False).alias("in_order")),
+        own.select(*columns, "device_id", pl.lit(value=True).alias("in_order")),
     ]).with_columns(_PART, (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))  # fmt: skip
     rows = rows.sort("start_ns", "end_ns", maintain_order=True)
-    launch_ns, step, part = (
-        rows[name].cast(pl.Int64).fill_null(-1).to_numpy() for name in ("launch_ns", "step", "part")
-    )
-    return DeviceTasks(
-        start=rows["start_ns"].to_numpy(), end=ends_in_order(rows), part=part, launch_ns=launch_ns, step=step
-    )
+    return rows.with_columns(pl.Series("end_ns", ends_in_order(rows)))
 
 
 def ends_in_order(rows: pl.DataFrame) -> Ints:

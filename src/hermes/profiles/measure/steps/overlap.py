@@ -13,7 +13,7 @@ from hermes.model.overlap_measures import OverlapPart, OverlapState, StepOverlap
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.measure.host.select_host_calls import calls_within, names_reason, spans, working_intervals
 from hermes.profiles.measure.registry import RankTables, per_rank
-from hermes.profiles.measure.steps.breakdown import owned_tasks, typical_of
+from hermes.profiles.measure.steps.breakdown import tasks_of_lanes, typical_of
 from hermes.profiles.measure.steps.device_of_step import step_calls
 
 # The order in which components hide each other: a component is exposed only while none before it runs.
@@ -42,7 +42,7 @@ def step_overlap(
     start, end = split.start_ns, split.start_ns + split.window_ns
     # Compute beside operations that are only marked is not recorded.
     comm_op = comm_op.filter(pl.col("library").fill_null("") != MARKED_ALONE)
-    tasks = owned_tasks(split, kernel, comm_op, groups)
+    tasks = tasks_of_lanes(split, kernel, comm_op, groups)
     calls = calls_within(host_op, start, end)
     order = _ORDER_OF_CPU if split.compute_ns is None else ORDER
     found = [*_device(tasks), *_host(calls, calls_within(gc, start, end), alone=split.compute_ns is None)]
