@@ -21,12 +21,12 @@ from hermes.profiles.measure.communication.last_arrivals import (
     meetings,
     operations_of_all_ranks,
 )
-from hermes.profiles.measure.communication.pair_operations import pair_operations
 from hermes.profiles.measure.communication.unrecorded_members import JobSize
 from hermes.profiles.measure.communication.wait_and_transfer import ID, GroupInfo, Operations, operations
 from hermes.profiles.measure.leaves.spells import is_sound
 from hermes.profiles.measure.stack_rank_tables import stacked
 from hermes.profiles.measure.structure import pipeline
+from hermes.profiles.pipeline.pair_operations import pair_operations
 from hermes.profiles.pipeline.rank_exchange import GIVEN, RankExchange
 from hermes.profiles.pipeline.rank_outline import MOST_OPERATIONS, RankOutline
 from hermes.profiles.tree.path_of_waits import BINDING, LEADS, FollowedRank

@@ -19,9 +19,9 @@ from hermes.profiles.measure.communication.last_arrivals import (
     operations_of_all_ranks,
     with_keys,
 )
-from hermes.profiles.measure.communication.pair_operations import PairedOperations, pair_operations
 from hermes.profiles.measure.communication.unrecorded_members import JobSize
 from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo, group_info, operations
+from hermes.profiles.pipeline.pair_operations import PairedOperations, pair_operations
 
 CELL = 100_000
 Members = Mapping[int, Mapping[str, Sequence[int | None]]]

@@ -15,13 +15,13 @@ from hermes.profiles.measure.communication.last_arrivals import (
     operations_of_all_ranks,
     with_keys,
 )
-from hermes.profiles.measure.communication.pair_operations import (
+from hermes.profiles.measure.communication.unrecorded_members import JobSize
+from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
+from hermes.profiles.pipeline.pair_operations import (
     PairedOperations,
     pair_operations,
     rank_ranges_text,
 )
-from hermes.profiles.measure.communication.unrecorded_members import JobSize
-from hermes.profiles.measure.communication.wait_and_transfer import GroupInfo
 from hermes_testing import draw
 
 LATE = """
