@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,20 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("asked", [{11}, {10, 12}])
-def test_the_steps_asked_for_are_those_of_the_whole_capture(job: Path, tmp_path: Path, asked: set[int]) -> None:
-    whole, some = (analyze(load([job], Cache(tmp_path), steps=steps)) for steps in (None, asked))
-    assert some.steps == tuple(row for row in whole.steps if row.step in asked)
-    assert len(some.steps) == 2 * len(asked)
+def test_the_steps_asked_for_are_those_of_the_whole_capture(job: Path, tmp_path: Path) -> None:
+    whole, some = (analyze(load([job], Cache(tmp_path), steps=steps)) for steps in (None, {10, 11}))
+    assert some.steps == tuple(row for row in whole.steps if row.step != 12)
+    assert len(some.steps) == 4
+
+
+def test_a_step_asked_for_without_the_one_before_begins_with_its_mark(job: Path, tmp_path: Path) -> None:
+    loaded = load([job], Cache(tmp_path), steps={11})
+    whole, some = (analyze(one) for one in (load([job], Cache(tmp_path)), loaded))
+    starts = {rank.rank: rank.table("step")["start_ns"][0] for rank in loaded.ranks}
+    for row, other in zip((row for row in whole.steps if row.step == 11), some.steps, strict=True):
+        assert other.start_ns == starts[other.rank]
+        assert other.start_ns + other.window_ns == row.start_ns + row.window_ns
+        assert replace(other, start_ns=0, window_ns=0, free_ns=0) == replace(row, start_ns=0, window_ns=0, free_ns=0)
 
 
 def test_no_row_of_another_step_is_left(job: Path, tmp_path: Path) -> None:

@@ -223,7 +223,8 @@ def tasks_of_lanes(
     if split.compute_ns is None:
         # A machine without accelerator communicates on its host.
         return operations.with_columns(pl.lit("comm").alias("component"))
-    return tasks_in_order(lanes, operations, "lane").with_columns(dur_ns=pl.col("end_ns") - pl.col("start_ns"))
+    rows = tasks_in_order(lanes, operations, "component", "lane")
+    return rows.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"))
 
 
 def stream_busy(kernel: pl.DataFrame) -> tuple[StreamBusy, ...]:

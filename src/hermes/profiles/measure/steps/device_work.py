@@ -87,14 +87,13 @@ def device_tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> DeviceTasks:
 
 def tasks_in_order(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFrame:
     """The rows of `tasks_of_device` by start, with `stream`, and `end_ns`: where the next task on its stream begins."""
-    columns = ["component", "start_ns", "dur_ns", "stream", *more]
+    columns = [_PART, "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"), "stream", *more]
     own, operations = counted_tasks(kernel, comm_op)
     nowhere = pl.lit(None, dtype=pl.Int64).alias("device_id")
     rows = pl.concat([
         operations.select(*columns, nowhere, pl.lit(value=False).alias("in_order")),
         own.select(*columns, "device_id", pl.lit(value=True).alias("in_order")),
-    ]).with_columns(_PART, (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"))  # fmt: skip
-    rows = rows.sort("start_ns", "end_ns", maintain_order=True)
+    ]).sort("start_ns", "end_ns", maintain_order=True)  # fmt: skip
     return rows.with_columns(pl.Series("end_ns", ends_in_order(rows)))
 
 
