@@ -317,7 +317,7 @@ def test_a_broken_file_marks_the_report_and_keeps_the_rest(
     path = one(folder, case.file)
     case.harm(path)
     named = case.named or path.name
-    shown = hermes("analyze", "--strict", folder)
+    shown = hermes("analyze", "--strict", "--full", folder)
     assert "Traceback" not in shown.out + shown.err
     assert re.sub(r"\s", "", named) in shown.said()
     if form in case.fatal:
@@ -405,7 +405,7 @@ def test_a_gzip_that_is_cut_off_gives_what_stands_before_the_cut(profile: Any, o
     packed = path.with_name(path.name + ".gz")
     packed.write_bytes(gzip.compress(path.read_bytes())[:-2000])
     path.unlink()
-    ended = hermes("analyze", "--strict", folder)
+    ended = hermes("analyze", "--strict", "--full", folder)
     assert ended.code == 3
     assert packed.name in ended.said()
 

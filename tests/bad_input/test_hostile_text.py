@@ -47,7 +47,7 @@ def test_names_of_kernels_steer_neither_the_terminal_nor_the_browser(
 ) -> None:
     folder = profile(form)
     rename_kernels(form, folder, one)
-    shown = hermes("analyze", folder, "-o", tmp_path / "out")
+    shown = hermes("analyze", "--full", folder, "-o", tmp_path / "out")
     assert shown.code == 0
     assert "alert(1)" in shown.out
     harmful = {c for c in shown.out if c != "\n" and unicodedata.category(c) in {"Cc", "Cf", "Cs"}}
@@ -121,7 +121,7 @@ def test_a_trace_in_utf_16_is_refused_or_marked(form: str, file: str, profile: A
     folder = profile(form)
     path = one(folder, file)
     path.write_bytes(utf_16(path.read_bytes()))
-    ended = hermes("analyze", "--strict", folder)
+    ended = hermes("analyze", "--strict", "--full", folder)
     assert ended.code == (3 if form == "text" else 2)
     assert path.name in ended.said()
     assert "UTF-16" in ended.out + ended.err

@@ -173,9 +173,7 @@ def test_a_whole_input_passes_strictly(hermes: Hermes, profile: Path) -> None:
 def test_a_missing_rank_is_said_first(hermes: Hermes, partial: Path) -> None:
     ran = hermes("analyze", partial)
     assert ran.code == 0
-    assert "on 1 of 2 ranks" in ran.out.splitlines()[0]
-    assert "Not recorded: only rank 1 of 2 was collected" in ran.out
-    assert "only rank 1 of 2 was collected" in hermes("analyze", partial, "--full").out.splitlines()[0]
+    assert "only rank 1 of 2 was collected" in ran.out.splitlines()[0]
 
 
 def test_a_capture_can_be_chosen(hermes: Hermes, profile: Path) -> None:

@@ -35,9 +35,10 @@ def test_it_is_one_screen_at_every_width(name: str, width: int, language: str, r
     assert max(map(cell_len, lines)) <= width
 
 
-def test_the_answer_comes_first_and_the_way_to_the_rest_last(real: Report) -> None:
+def test_what_is_missing_comes_first_then_the_answer_and_the_way_to_the_rest_last(real: Report) -> None:
     lines = drawn(real, paths=["in"])
-    assert " ".join(lines[:3]).startswith(say(real.verdict.message)[:150])
+    assert lines[0].startswith("Coverage: only ranks 0 and 1 of 8")
+    assert " ".join(lines[1:4]).startswith(say(real.verdict.message)[:150])
     assert lines[-1] == "All of it: hermes analyze in --full"
     assert drawn(real, written=["out/report.html"])[-1] == "All of it: out/report.html"
 
@@ -53,8 +54,8 @@ def test_three_actions_are_shown_with_range_and_place(jobs: Jobs) -> None:
 
 
 def test_one_line_says_what_was_not_recorded_and_how_much_more_is_missing(real: Report) -> None:
-    (line,) = [line for line in drawn(real) if line.startswith("Not recorded: ")]
-    assert "only ranks 0 and 1 of 8" in line
+    (line,) = [line for line in drawn(real) if line.startswith("Coverage: ")]
+    assert line.endswith("more)")
     note = Diagnostic(level="degraded", message="a file is torn", where="f", lost="steps")
     broken = replace(real, coverage=replace(real.coverage, missing=(), files=()), diagnostics=(note,))
-    assert "Not recorded: a file is torn" in drawn(broken)
+    assert drawn(broken)[0] == "Coverage: a file is torn"

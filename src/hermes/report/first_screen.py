@@ -1,4 +1,4 @@
-"""Draws the first screen of a report: the answer, the tree, three actions, what was not recorded, where the rest is."""
+"""Draws the first screen of a report: what is missing, the answer, the tree, three actions, and where the rest is."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def render_first_screen(
     `paths` are the inputs as the user named them, and `written` the files with the whole report, if any were written.
     """
     screen = Screen(console, tell=tell)
+    _missing(screen, report)
     screen.line(screen.say(report.verdict.message), style="bold", hang=0, most=_ANSWER)
     draw_tree(screen, report, _TREE)
     _actions(screen, report)
     screen.gap()
-    _missing(screen, report)
     # What users copy stands whole, however long.
     for capture in report.plan.captures[:1]:
         screen.raw(f"{screen.say(say_that.RECORD)}: {capture.command}", indent=0)
@@ -72,6 +72,6 @@ def _missing(screen: Screen, report: Report) -> None:
     missing = list(dict.fromkeys([*gaps, *degraded, *unread]))
     if missing:
         more = f"  {screen.say(say_that.more(n=len(missing) - 1))}" if len(missing) > 1 else ""
-        label = f"{screen.say(say_that.MISSING)}: "
+        label = f"{screen.say('Coverage')}: "
         room = screen.width - len(label) - len(more)
         screen.line((label, "bold yellow"), screen.shorten(missing[0], max(room, 20)), more, most=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hermes.base.message import Count, message, sentence
 
-MISSING = sentence("first_screen.missing")
 RECORD = sentence("first_screen.record")
 REST = sentence("first_screen.rest")
 

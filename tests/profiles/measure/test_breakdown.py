@@ -202,7 +202,7 @@ def test_a_capture_without_marks_is_taken_as_a_whole() -> None:
         rank0.copy     .......#
     """)
     assert (one.window_kind, one.step, one.start_ns, one.window_ns, one.host_ns, one.preparing_ns) == (
-        "capture", None, 2, 6, None, None,
+        "capture", None, 2, 6, None, 0,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hermes.base.message import Message
 from hermes.knowledge.blocking_calls import CAUSE_OF_CALL, READ_BACK, is_copy, waits_for_reports
-from hermes.knowledge.collectives import collective_of_kernel
+from hermes.knowledge.collectives import DEVICE_BACKENDS, collective_of_kernel
 from hermes.knowledge.leaf_names import leaf_of_call, leaf_of_operator
 from hermes.knowledge.recorders import UNKNOWN_ON_ASCEND, Recorder
 from hermes.model.leaf import Leaf
@@ -36,7 +36,7 @@ def _waits(name: str) -> bool:
     )
 
 
-_CORES_OF_COLLECTIVES = frozenset({"communication", "hccl"})
+_CORES_OF_COLLECTIVES = frozenset({"communication", *DEVICE_BACKENDS})
 
 
 def _leaf(row: RecordedSum) -> Leaf:
