@@ -10,11 +10,6 @@ _KERNEL = ("rank", "component", "start_ns", "dur_ns", "step", "device_id", "stre
 _COMM_OP = ("rank", "library", "start_ns", "dur_ns", "step", "stream", "launch_ns")
 
 
-def vendor_of(rank: RankData) -> str:
-    """The vendor of a rank's device: `ascend`, `nvidia`, `amd` or `cpu`."""
-    return str(rank.table("rank", "vendor").item(0, 0))
-
-
 def splits_of(rank: RankData) -> tuple[StepSplit, ...]:
     """The steps of one rank with their exact split into parts."""
     tables = rank.table("kernel", *_KERNEL), rank.table("comm_op", *_COMM_OP)
