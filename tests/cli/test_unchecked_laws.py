@@ -260,7 +260,7 @@ def test_a_part_of_a_selection_that_matches_nothing_is_said(
     hermes: Hermes, tmp_path: Path, whole: dict[str, Path], given: list[str], missing: str
 ) -> None:
     path = whole["ascend-db"]
-    ran = hermes("analyze", path, *given, "--strict")
+    ran = hermes("analyze", path, *given, "--strict", "--full")
     assert (ran.code, missing in " ".join(ran.out.split())) == (Exit.PARTLY, True)
     ran = hermes("export", path, "--perfetto", tmp_path / "out", *given)
     assert ran.code == Exit.DONE

@@ -496,12 +496,12 @@ def test_no_finding_costs_more_than_its_ranks_spend_in_its_leaves() -> None:
 
 
 def test_a_finding_stands_under_the_leaf_in_which_its_ranks_spend_what_it_costs() -> None:
-    spent = {0: {Leaf.LONG_LAUNCH: MS, Leaf.DISPATCH: 9 * MS}}
+    spent = {0: {Leaf.LONG_LAUNCH: MS, Leaf.DISPATCH: 19 * MS}}
     job = Job(steps=JobSteps(()), spent=spent)
-    long_ = replace(finding(Fault.LAUNCH_BLOCKING, 5), about=Leaf.LONG_LAUNCH)
+    long_ = replace(finding(Fault.LAUNCH_BLOCKING, 15), about=Leaf.LONG_LAUNCH)
     cut = bound_finding(job, long_)
-    assert (cut.about, cut.cost_ns) == (Leaf.DISPATCH, 5 * MS)
-    short = bound_finding(job, replace(long_, cost_ns=MS))
+    assert (cut.about, cut.cost_ns) == (Leaf.DISPATCH, 15 * MS)
+    short = bound_finding(job, replace(long_, cost_ns=2 * MS))
     assert (short.about, short.cost_ns) == (Leaf.LONG_LAUNCH, MS)
     # Overlap cures no wait for another rank: exposed communication costs what is transfer.
     exposed = finding(Fault.EXPOSED_COMMUNICATION, 40)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from hermes.model.finding import Loss
 from hermes.model.job import Job
 from hermes.model.leaf import Leaf
+from hermes.profiles.tree.leaf_kinds import PART, WORK
 
 _WAITS = frozenset({Leaf.WAIT, Leaf.COMMUNICATION})
 
@@ -20,21 +21,25 @@ def most_ns(job: Job, finding: Loss) -> int | None:
 
 
 def leaf_of(job: Job, finding: Loss) -> tuple[Leaf, int] | None:
-    """The leaf that a finding costs, and its largest time on a rank in ns per step; None for waits and risks.
+    """The leaf that a finding costs, and the most that it can cost in ns per step; None for waits and risks.
 
-    It is the leaf of the finding's fault, or, if its ranks spend less there than the finding costs, the leaf among
-    those that the fault explains in which they spend most. A wait of ranks for each other is never what a fault costs.
+    It is the leaf of the finding's fault, unless its ranks spend less than a tenth of the cost there: then the leaf
+    among those that the fault explains in which they spend most. The most is the largest time of a rank in that leaf;
+    work of the device may lie in several leaves, and their sum counts. No fault costs a wait of ranks for each other.
     """
     if most_ns(job, finding) is None or not isinstance(finding.about, Leaf):
         return None
-    times = {
-        leaf: max((own.get(leaf, 0) for rank in finding.ranks or job.spent if (own := job.spent.get(rank))), default=0)
-        for leaf in sorted(finding.explains - {Leaf.WAIT})
-    }
+    explains = finding.explains - {Leaf.WAIT}
+    times = {leaf: _most(job, finding, frozenset({leaf})) for leaf in sorted(explains)}
     about = finding.about
-    if about not in times or times[about] < finding.cost_ns:
+    if times.get(about, 0) < PART * finding.cost_ns:
         about = max(times, key=lambda leaf: (times[leaf], leaf is about), default=about)
-    return about, times.get(about, 0)
+    return about, _most(job, finding, explains) if about in WORK else times.get(about, 0)
+
+
+def _most(job: Job, finding: Loss, leaves: frozenset[Leaf]) -> int:
+    """The largest time of a finding's rank in these leaves, in ns per step."""
+    return max((job.room_ns(rank, leaves) or 0 for rank in finding.ranks or job.spent), default=0)
 
 
 def bound_finding(job: Job, finding: Loss) -> Loss:
