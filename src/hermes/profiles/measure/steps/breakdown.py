@@ -36,7 +36,9 @@ def step_splits(
     The steps are those of the time tree, and their parts are the device's work in them: see `windows_of`. The tables
     need the columns of `device_tasks`; `host_op` is read only of a capture without marks.
     """
-    rank = _rank(step, kernel, comm_op, host_op.select("rank").head(1).collect())
+    rank = _rank(step, kernel, comm_op)
+    if rank is None:
+        rank = _rank(host_op.select("rank").head(1).collect())
     tasks = device_tasks(kernel, comm_op)
     windows = windows_of(step, tasks, partial(capture_extent, step, kernel, comm_op, host_op))
     if rank is None:
@@ -44,7 +46,9 @@ def step_splits(
     marks = {
         mark.step: mark for mark in map(_Mark._make, step.select("step", "start_ns", "dur_ns", "name").iter_rows())
     }
-    numbers = list(marks) if step.height and not is_marked(step) else windows.step.tolist()
+    numbers = windows.step.tolist()
+    if step.height and not is_marked(step):
+        numbers = list(marks)[: len(windows)]
     own = [marks.get(number) for number in numbers]
     parts = _parts(tasks.work, windows, own) if len(tasks) else {}
     lengths, starts = windows.lengths.tolist(), windows.start.tolist()
