@@ -118,11 +118,11 @@ def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFram
     bubbles: dict[int | None, int] = dict(waits.iter_rows())
     return tuple(
         _ascend(rank, number, work_of(rows), bubbles.get(number, 0), starts.get(number))
-        for number, rows in tasks_by_step(tasks)
+        for number, rows in _by_step(tasks)
     )
 
 
-def tasks_by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
+def _by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
     """The rows of each step, in step order; if no row has a step, all rows under None."""
     parts = tasks.partition_by("step", as_dict=True)
     numbers = sorted(number for (number,) in parts if number is not None)

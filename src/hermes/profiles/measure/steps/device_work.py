@@ -28,11 +28,6 @@ class DeviceWork:
     comm: Intervals = EMPTY
     copy: Intervals = EMPTY
 
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """The span of compute and communication; copies alone open no window, as in Ascend's tools."""
-        return (self.compute | self.comm).span or self.copy.span
-
 
 def tasks_of_device(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFrame:
     """The device's work: kernels and copies, and communication as operations if they are recorded.
