@@ -82,7 +82,8 @@ def device_tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> DeviceTasks:
 
 def tasks_in_order(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFrame:
     """The rows of `tasks_of_device` by start, with `stream`, and `end_ns`: where the next task on its stream begins."""
-    columns = [_PART, "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"), "stream", *more]
+    end_ns = (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns")
+    columns = [_PART, end_ns, *map(pl.col, ("start_ns", "stream", *more))]
     own, operations = counted_tasks(kernel, comm_op)
     nowhere = pl.lit(None, dtype=pl.Int64).alias("device_id")
     rows = pl.concat([
