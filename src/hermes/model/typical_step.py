@@ -17,13 +17,13 @@ def typical_step(splits: Iterable[StepSplit]) -> StepSplit | None:
     every = list(splits)
     measured = [split for split in every if split.compute_ns is not None]
     ordered = sorted(
-        [split for split in measured if device_works(split)] or measured or every,
+        [split for split in measured if _device_works(split)] or measured or every,
         key=lambda split: (split.window_ns, split.start_ns),
     )
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
-def device_works(split: StepSplit) -> bool:
+def _device_works(split: StepSplit) -> bool:
     """Whether the device computed, communicated or copied in the step."""
     return any((split.compute_ns, split.comm_ns, split.copy_ns))
 

@@ -91,6 +91,8 @@ def test_a_mark_that_a_reader_made_of_the_whole_capture_is_its_one_step() -> Non
     (one,) = splits(tables)
     assert (one.window_kind, one.step, one.host_ns) == ("capture", 0, 10)
     assert spans((one,)) == windows(leaves(tables)) == [(0, 10)]
+    tables["step"] = tables["step"].with_columns(pl.lit(0, dtype=pl.Int64).alias("dur_ns"))
+    assert splits({**tables, "host_op": tables["host_op"].clear()}) == ()
 
 
 def assert_one_step(found: tuple[StepSplit, ...], made: RankLeaves) -> None:

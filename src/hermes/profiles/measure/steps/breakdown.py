@@ -36,7 +36,9 @@ def step_splits(
     The steps are those of the time tree, and their parts are the device's work in them: see `windows_of`. The tables
     need the columns of `device_tasks`; `host_op` is read only of a capture without marks.
     """
-    rank = _rank(step, kernel, comm_op, host_op.select("rank").head(1).collect())
+    rank = _rank(step, kernel, comm_op)
+    if rank is None:
+        rank = _rank(host_op.select("rank").head(1).collect())
     tasks = device_tasks(kernel, comm_op)
     windows = windows_of(step, tasks, partial(capture_extent, step, kernel, comm_op, host_op))
     if rank is None:
@@ -44,7 +46,9 @@ def step_splits(
     marks = {
         mark.step: mark for mark in map(_Mark._make, step.select("step", "start_ns", "dur_ns", "name").iter_rows())
     }
-    numbers = list(marks) if step.height and not is_marked(step) else windows.step.tolist()
+    numbers = windows.step.tolist()
+    if step.height and not is_marked(step):
+        numbers = list(marks)[: len(windows)]
     own = [marks.get(number) for number in numbers]
     parts = _parts(tasks.work, windows, own) if len(tasks) else {}
     lengths, starts = windows.lengths.tolist(), windows.start.tolist()
@@ -117,11 +121,11 @@ def ascend_splits(step: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFram
     bubbles: dict[int | None, int] = dict(waits.iter_rows())
     return tuple(
         _ascend(rank, number, work_of(rows), bubbles.get(number, 0), starts.get(number))
-        for number, rows in tasks_by_step(tasks)
+        for number, rows in _by_step(tasks)
     )
 
 
-def tasks_by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
+def _by_step(tasks: pl.DataFrame) -> Iterator[tuple[int | None, pl.DataFrame]]:
     """The rows of each step, in step order; if no row has a step, all rows under None."""
     parts = tasks.partition_by("step", as_dict=True)
     numbers = sorted(number for (number,) in parts if number is not None)

@@ -28,11 +28,6 @@ class DeviceWork:
     comm: Intervals = EMPTY
     copy: Intervals = EMPTY
 
-    @property
-    def span(self) -> tuple[int, int] | None:
-        """The span of compute and communication; copies alone open no window, as in Ascend's tools."""
-        return (self.compute | self.comm).span or self.copy.span
-
 
 def tasks_of_device(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFrame:
     """The device's work: kernels and copies, and communication as operations if they are recorded.
@@ -87,7 +82,8 @@ def device_tasks(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> DeviceTasks:
 
 def tasks_in_order(kernel: pl.DataFrame, comm_op: pl.DataFrame, *more: str) -> pl.DataFrame:
     """The rows of `tasks_of_device` by start, with `stream`, and `end_ns`: where the next task on its stream begins."""
-    columns = [_PART, "start_ns", (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns"), "stream", *more]
+    end_ns = (pl.col("start_ns") + pl.col("dur_ns")).alias("end_ns")
+    columns = [_PART, end_ns, *map(pl.col, ("start_ns", "stream", *more))]
     own, operations = counted_tasks(kernel, comm_op)
     nowhere = pl.lit(None, dtype=pl.Int64).alias("device_id")
     rows = pl.concat([
