@@ -128,7 +128,9 @@ def test_the_reported_step_is_read_as_written(
 
 
 @EVERY_ASCEND
-def test_our_split_and_ascends_differ_by_the_exposed_copies_alone(capture: str, rank: int, real: Real) -> None:
+def test_our_split_and_ascends_differ_by_copies_and_by_idle_time_at_the_ends_alone(
+    capture: str, rank: int, real: Real
+) -> None:
     data = rank_of(real(f"ascend/{capture}"), rank)
     tables = [data.table(name) for name in ("step", "kernel", "comm_op")]
     (ours,) = step_splits(*tables)
@@ -140,8 +142,10 @@ def test_our_split_and_ascends_differ_by_the_exposed_copies_alone(capture: str, 
     )
     assert ours.free_ns is not None
     assert ours.copy_exposed_ns is not None
-    assert ours.free_ns + ours.copy_exposed_ns == theirs.free_ns
-    assert ours.window_ns == theirs.stage_ns
+    # Our step begins with its mark and ends with its last task, theirs with compute or communication.
+    beyond = ours.window_ns - theirs.stage_ns
+    assert beyond >= 0
+    assert ours.free_ns + ours.copy_exposed_ns == theirs.free_ns + beyond
 
 
 FACTS = pytest.mark.parametrize(

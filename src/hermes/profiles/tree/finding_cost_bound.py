@@ -29,7 +29,8 @@ def leaf_of(job: Job, finding: Loss) -> tuple[Leaf, int] | None:
     """
     if most_ns(job, finding) is None or not isinstance(finding.about, Leaf):
         return None
-    explains = finding.explains - {Leaf.WAIT}
+    # A bubble of a pipeline is a wait of stages for each other.
+    explains = finding.explains - ({Leaf.WAIT} if finding.about is not Leaf.PIPELINE_BUBBLE else set())
     times = {leaf: _most(job, finding, frozenset({leaf})) for leaf in sorted(explains)}
     about = finding.about
     if times.get(about, 0) < PART * finding.cost_ns:
