@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from hermes.base.message import Message
+from hermes.knowledge.ascend_codes import COLLECTIVE_TYPES
 from hermes.knowledge.blocking_calls import CAUSE_OF_CALL, READ_BACK, is_copy, waits_for_reports
-from hermes.knowledge.collectives import DEVICE_BACKENDS, collective_of_kernel
+from hermes.knowledge.collectives import collective_of_kernel
 from hermes.knowledge.leaf_names import leaf_of_call, leaf_of_operator
 from hermes.knowledge.recorders import UNKNOWN_ON_ASCEND, Recorder
 from hermes.model.leaf import Leaf
@@ -36,12 +37,9 @@ def _waits(name: str) -> bool:
     )
 
 
-_CORES_OF_COLLECTIVES = frozenset({"communication", *DEVICE_BACKENDS})
-
-
 def _leaf(row: RecordedSum) -> Leaf:
     """The leaf of device work, by the unit that did it or by its name."""
-    if row.detail.lower() in _CORES_OF_COLLECTIVES or collective_of_kernel(row.name):
+    if row.detail.upper() in COLLECTIVE_TYPES or collective_of_kernel(row.name):
         return Leaf.COMMUNICATION
     return Leaf.EXPOSED_COPY if is_copy(row.name) else leaf_of_operator(row.name)
 
