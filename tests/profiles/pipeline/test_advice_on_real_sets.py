@@ -94,9 +94,9 @@ def test_a_serving_engine_is_known_and_its_kernels_have_classes(reported: Report
 def test_a_capture_without_steps_is_no_step_and_its_host_gives_at_most_what_is_free(reported: Reported) -> None:
     report = reported("kineto/b200_vllm_inference.json.gz")
     (row,) = report.steps
-    assert (row.window_kind, row.free_ns) == ("capture", 72_890_696)
+    assert (row.window_kind, row.free_ns) == ("capture", 75_816_381)
     assert say(report.verdict.message).startswith("Capture of 87.1 ms on 1 of 8 ranks. ")
-    assert 0 < max(one.gain.high_ns for one in report.findings) <= 72_890_696
+    assert 0 < max(one.gain.high_ns for one in report.findings) <= 75_816_381
 
 
 @each(["a100_dlrm_control", "v100_dlrm_test", "a100_rank0_of_16_blocking_copies", "v100_resnet50_num_workers_4"], str)
@@ -124,7 +124,7 @@ def test_of_a_device_that_is_done_before_its_mark_ends_the_verdict_is_the_host_a
 def test_of_a_mark_in_which_nothing_ran_no_step_is_made(reported: Reported) -> None:
     report = reported("kineto/mi250_toy_empty_last_mark.json.gz")
     assert say(report.verdict.message).startswith("1 step of 9.18 ms. ")
-    assert [row.window_ns for row in report.steps] == [9_288_291]
+    assert [row.window_ns for row in report.steps] == [9_178_654]
     costs = {one.code: round(one.share, 3) for one in report.findings if one.code == "ENV005"}
     assert costs == {"ENV005": 0.713}
     assert "71% of each step (6.54 ms): first calls (hipLaunchKernel)" in say(report.verdict.message)
@@ -180,11 +180,12 @@ def test_a_pipeline_whose_stages_differ_is_told_to_move_layers_first(tmp_path: P
     assert "DistributedDataParallel" not in "".join(map(shown, report.plan.actions))
 
 
-def test_the_path_of_a_device_that_is_busy_all_along_is_the_devices(reported: Reported) -> None:
+def test_a_transfer_that_its_host_launched_late_leads_the_path_to_the_host(reported: Reported) -> None:
     report = reported("kineto/h800_deepseek_train.json.gz")
     (path, *_) = report.paths
-    host = sum(part.ns for part in path.parts if part.component == "host")
-    # The host is 15 ms ahead of the device in the median; its own 105 ms lie beside the device's.
-    assert host < 0.05 * path.window_ns
+    # The last 24 ms are the device's. A transfer for which its kernels wait began as soon as the host had launched it.
+    assert {part.component for part in path.parts[:5]} == {"host", "compute", "communication"}
+    host = max(row.start_ns + row.dur_ns for row in path.stretches if row.component == "host")
+    assert path.start_ns + path.window_ns - host == pytest.approx(24.1e6, rel=0.01)
     # DeepEP moves the data here, which reads no variable of NCCL.
     assert report.plan.actions[0].after.startswith("deep_ep.Buffer.set_num_sms(")

@@ -128,7 +128,9 @@ def test_the_reported_step_is_read_as_written(
 
 
 @EVERY_ASCEND
-def test_our_split_and_ascends_differ_by_the_exposed_copies_alone(capture: str, rank: int, real: Real) -> None:
+def test_our_split_and_ascends_differ_by_exposed_copies_and_the_time_before_the_first_task(
+    capture: str, rank: int, real: Real
+) -> None:
     data = rank_of(real(f"ascend/{capture}"), rank)
     tables = [data.table(name) for name in ("step", "kernel", "comm_op")]
     (ours,) = step_splits(*tables)
@@ -140,8 +142,9 @@ def test_our_split_and_ascends_differ_by_the_exposed_copies_alone(capture: str, 
     )
     assert ours.free_ns is not None
     assert ours.copy_exposed_ns is not None
-    assert ours.free_ns + ours.copy_exposed_ns == theirs.free_ns
-    assert ours.window_ns == theirs.stage_ns
+    assert theirs.preparing_ns is not None
+    assert ours.free_ns + ours.copy_exposed_ns == theirs.free_ns + theirs.preparing_ns
+    assert ours.window_ns == theirs.stage_ns + theirs.preparing_ns
 
 
 FACTS = pytest.mark.parametrize(
