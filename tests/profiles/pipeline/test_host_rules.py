@@ -105,8 +105,8 @@ def test_a_real_step_that_the_host_bounds_is_told_by_dispatch_compilation_and_re
     report = reported(name)
     found = of_layers(report.findings)
     assert list(found) == ["CPU004", "CPU002", "CPU003"]
-    assert found["CPU004"].ranks == found["CPU002"].ranks == (0, 1)
-    assert any(str(one).endswith("main.py(485): __str__") for one in found["CPU003"].blames)
+    assert {found[code].ranks for code in ("CPU004", "CPU002")} == {(0, 1)}
+    assert any(str(blame).endswith("main.py(485): __str__") for blame in found["CPU003"].blames)
     parts = sum(found[code].cost_ns for code in ("CPU004", "CPU002"))
     assert parts < max(split.free_ns or 0 for split in JobSteps(report.steps).typical_of_each) * 1.1
 

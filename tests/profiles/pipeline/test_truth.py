@@ -128,7 +128,7 @@ def test_the_reported_step_is_read_as_written(
 
 
 @EVERY_ASCEND
-def test_our_split_and_ascends_differ_by_copies_and_by_idle_time_at_the_ends_alone(
+def test_our_split_and_ascends_differ_by_exposed_copies_and_the_time_before_the_first_task(
     capture: str, rank: int, real: Real
 ) -> None:
     data = rank_of(real(f"ascend/{capture}"), rank)
@@ -142,10 +142,9 @@ def test_our_split_and_ascends_differ_by_copies_and_by_idle_time_at_the_ends_alo
     )
     assert ours.free_ns is not None
     assert ours.copy_exposed_ns is not None
-    # Our step begins with its mark and ends with its last task, theirs with compute or communication.
-    beyond = ours.window_ns - theirs.stage_ns
-    assert beyond >= 0
-    assert ours.free_ns + ours.copy_exposed_ns == theirs.free_ns + beyond
+    assert theirs.preparing_ns is not None
+    assert ours.free_ns + ours.copy_exposed_ns == theirs.free_ns + theirs.preparing_ns
+    assert ours.window_ns == theirs.stage_ns + theirs.preparing_ns
 
 
 FACTS = pytest.mark.parametrize(

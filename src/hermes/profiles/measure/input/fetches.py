@@ -86,7 +86,7 @@ def fetches(rows: InputRows) -> Fetches | None:
         wait_ns=when.total,
         median_ns=median,
         longest_ns=longest,
-        longest_step=_step_at(rows.splits, int(last["start_ns"])),
+        longest_step=_step_at(rows.splits, int(last["start_ns"] + last["dur_ns"]) - 1),
         long=calls.filter(pl.col("dur_ns") >= LONG_NS).height,
         device_free_ns=None if rows.busy is None else (when - rows.busy).total,
         queue_wait_ns=waited.total if told else None,
