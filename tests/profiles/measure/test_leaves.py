@@ -480,6 +480,20 @@ def test_the_first_launch_of_a_kernel_that_loads_its_code_is_a_first_call() -> N
     assert "first_call" not in renamed(text.replace("BBBBBBBBBBBBBBBBBBBB.", "................BBBB."), cell_ns=300_000)
 
 
+def test_an_operator_that_is_long_at_its_first_call_only_sets_something_up() -> None:
+    text = """
+        rank0.step     [###############################################]
+        rank0.host     AAAAAAAAAAAAAAAAAAAAAAAAA.A.A.A..................
+    """
+    assert cells(text, cell_ns=100_000)["first_call"] == 25
+    # A later call takes half as long: another program held the core.
+    assert "first_call" not in cells(text.replace("A.A.A.............", "A.A.AAAAAAAAAAAAAA"), cell_ns=100_000)
+    # The job had made steps before the capture, so that each operator had been called before.
+    tables = draw(text, scale_ns=100_000)
+    made = tree(**{name: tables[name] for name in TABLES}, begun=True)
+    assert LEAVES.index(Leaf.FIRST_CALL) not in made.parts["leaf"]
+
+
 @pytest.mark.parametrize(
     ("calls", "tasks", "leaf"),
     [("AAAA...........", "....AAAAAAAAAAA", "first_call"), ("AAAA.BBBB.CCCC.", "....A....B....C", "long_launch")],

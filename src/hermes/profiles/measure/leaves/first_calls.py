@@ -22,7 +22,8 @@ no queue can be full then. A call that always takes that long, such as the execu
 def first_calls(calls: CallTrees) -> Bools:
     """A mask of the calls that are the first of their name and take far longer than later ones.
 
-    Copies and waits do not count: their duration varies.
+    Copies and waits do not count: their duration varies. A name of which a later call takes half as long does not count
+    either: something else makes its calls long.
     """
     alike = ~calls.copying & ~calls.waiting
     wanted = calls.of_kind("op", *RUNTIME_KINDS) & alike
@@ -32,10 +33,12 @@ def first_calls(calls: CallTrees) -> Bools:
     rows = pl.DataFrame({"at": calls.places[wanted], "name": calls.name[wanted], "own": calls.self_ns[wanted],
                          "when": calls.recorded("start_ns", which=wanted)["start_ns"]})  # fmt: skip
     found = rows.sort("when").group_by("name", maintain_order=True).agg(
-        pl.col("at").first(), pl.col("own").first(), pl.col("own").slice(1).median().alias("later"), pl.len()
+        pl.col("at").first(), pl.col("own").first(), pl.col("own").slice(1).median().alias("later"),
+        pl.col("own").slice(1).max().alias("longest"), pl.len()
     )  # fmt: skip
     found = found.filter((pl.col("len") > 2) & (pl.col("own") >= FIRST_NS)
-                         & (pl.col("own") >= FIRST_TIMES * pl.col("later")))  # fmt: skip
+                         & (pl.col("own") >= FIRST_TIMES * pl.col("later"))
+                         & (pl.col("own") > SETUP_TIMES * pl.col("longest")))  # fmt: skip
     made = _loading(calls, alike)
     made[found["at"].to_numpy()] = True
     return made

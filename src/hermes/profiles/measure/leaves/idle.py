@@ -45,10 +45,13 @@ _AT_ONCE = 4_096
 
 
 class Host:
-    """The host threads of a rank, and their work at each moment."""
+    """The host threads of a rank, and their work at each moment.
 
-    def __init__(self, calls: CallTrees, *, device: bool) -> None:
-        self.calls, self.device = calls, device
+    `begun`: the job had made steps before the capture, so that no call of the capture is the first of its name.
+    """
+
+    def __init__(self, calls: CallTrees, *, device: bool, begun: bool = False) -> None:
+        self.calls, self.device, self._begun = calls, device, begun
         self.main = stepping_thread(calls)
         self.others = _others(calls, self.main)
 
@@ -190,7 +193,7 @@ class Host:
 
     @cached_property
     def _first(self) -> Bools:
-        return first_calls(self.calls)
+        return np.zeros(len(self.calls), dtype=bool) if self._begun else first_calls(self.calls)
 
     @cached_property
     def _setup(self) -> Bools:

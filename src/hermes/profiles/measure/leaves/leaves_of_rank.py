@@ -12,6 +12,7 @@ from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
 from hermes.base.usable_cores import spare_thread
 from hermes.model.leaf_time import How, LeafTime
 from hermes.profiles.measure.code.line_samples import seen_of
+from hermes.profiles.measure.host.settings import told_before
 from hermes.profiles.measure.leaves.call_trees import LEAVES, CallTrees
 from hermes.profiles.measure.leaves.idle import Host, idle_parts, stepping_thread, within_operations
 from hermes.profiles.measure.leaves.labelled_stretches import cut_at, stretches_outside
@@ -79,12 +80,14 @@ class RankLeaves:
 def tree(
     host_op: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, step: pl.DataFrame,
     gc: pl.DataFrame, stack: pl.DataFrame, waits: pl.DataFrame = NO_WAITS, samples: pl.DataFrame = NO_SAMPLES,
+    *, begun: bool = False,
 ) -> RankLeaves:  # fmt: skip
     """The leaves of a rank, computed from its tables.
 
     `waits` has a row for each operation: `comm_id`, `split` (whether wait and transfer can be told apart), `wait_ns`
     (its wait from the start on) and `last` (the awaited rank). `samples` are moments of the stepping thread
-    (`start_ns`), each with the line of the user's code (`line`) and the time for which it stands (`ns`).
+    (`start_ns`), each with the line of the user's code (`line`) and the time for which it stands (`ns`). `begun`: the job
+    had made steps before the capture.
     """
     first, last = _span(host_op, kernel, comm_op, step)
     launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
@@ -98,7 +101,7 @@ def tree(
         return RankLeaves(windows=windows, spells=spells, parts=_NOTHING, binding=np.zeros(0, dtype=np.int64))
     done, who = _ends(comm_op), (calls, stepping_thread(calls))
     if not len(tasks):
-        host = Host(calls, device=False)
+        host = Host(calls, device=False, begun=begun)
         start, end = windows.start, windows.end
         parts = host.doing(start, end, np.full(len(start), host.main), np.arange(len(start)))
         parts, within = within_operations(parts, comm_op["start_ns"].to_numpy(), done)
@@ -112,7 +115,7 @@ def tree(
     gaps = cut_at(*_outside(busy, begin, stop), windows.start[1:])
     with spare_thread() as other:
         work = other.submit(_busy, tasks, comm_op, windows, sites, told)
-        parts = idle_parts(gaps.start, gaps.end, tasks, calls, Host(calls, device=True), busy)
+        parts = idle_parts(gaps.start, gaps.end, tasks, calls, Host(calls, device=True, begun=begun), busy)
         idle = sites.frame(parts)
     own, comm, ends = work.result()
     bound = binding(comm, ends, told, tasks, done, who)
@@ -194,7 +197,8 @@ def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS) -> LeavesOfRank:
     """The leaf of each nanosecond of a rank's steps, summed; `waits` is as for `tree`."""
     seen = seen_of(rank)
     samples = _placed(seen.moments) if seen else NO_SAMPLES
-    made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, samples=samples)
+    begun = told_before(rank.table("setting")).get("steps", 0) > 0
+    made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, samples=samples, begun=begun)
     windows = made.windows
     if not len(windows):
         return LeavesOfRank()
