@@ -34,7 +34,7 @@ def fold_code(code: str, width: int) -> Iterator[str]:
 def _folded(line: str, width: int) -> Iterator[str]:
     if len(line) <= width:
         yield line
-    elif _is_python(line):
+    elif not line.lstrip().startswith("-") and _is_python(line):
         yield from _at(line, width, [at + 1 for at in _inside_brackets(line)], end="")
     elif re.match(r"\s*(export|unset|--?\w)|.* --\w", line):
         yield from _at(
