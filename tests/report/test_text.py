@@ -8,15 +8,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
+from tests.shared_jobs import TWO, Jobs
 from tests.with_rows import with_rows
 
 from hermes.base.errors import Diagnostic
+from hermes.base.fold_code import fold_code
 from hermes.base.say import say
+from hermes.knowledge.cases import cases
 from hermes.model.report import Report
 from hermes.model.step_measures import AscendSplit, CommunicationTop
 from hermes.profiles.read.capture_messages import LOST_REQUESTS
+from hermes.report.localized_texts import teller
 from hermes.report.text import render_text
+from hermes_testing import Fault, FaultKind
 
 
 class _Ascii(io.StringIO):
@@ -25,9 +31,11 @@ class _Ascii(io.StringIO):
         return "ascii"
 
 
-def _draw(report: Report, width: int = 100, *, ascii_only: bool = False, written: Sequence[str] = ()) -> str:
+def _draw(
+    report: Report, width: int = 100, *, ascii_only: bool = False, written: Sequence[str] = (), language: str = "en"
+) -> str:
     file = _Ascii() if ascii_only else io.StringIO()
-    render_text(report, Console(file=file, width=width, color_system=None), written=written)
+    render_text(report, Console(file=file, width=width, color_system=None), written=written, tell=teller(language))
     return file.getvalue()
 
 
@@ -115,11 +123,34 @@ def test_the_screen_is_short(real: Report, many: Report) -> None:
     assert max(_draw(real).count("\n"), _draw(many).count("\n")) <= 65
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 @pytest.mark.parametrize("name", ["real", "hostile", "many", "unmeasured", "empty"])
-def test_no_line_is_wider_than_the_terminal(request: pytest.FixtureRequest, name: str, width: int) -> None:
-    text = _draw(request.getfixturevalue(name), width)
-    assert max(map(len, text.splitlines())) <= width
+def test_no_line_is_wider_than_the_terminal(
+    request: pytest.FixtureRequest, name: str, width: int, language: str
+) -> None:
+    text = _draw(request.getfixturevalue(name), width, language=language)
+    assert max(map(cell_len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("kind", ["gc_pause", "recompilation", "data_wait", "synchronisation_calls", "small_packets"])
+def test_no_line_of_a_job_is_wider_than_the_terminal_in_both_languages(kind: FaultKind, jobs: Jobs) -> None:
+    report = jobs.report(replace(TWO, faults=(Fault(kind=kind),)), "ascend-text")
+    wide = [
+        (language, width, line)
+        for language in ("en", "zh")
+        for width in (80, 100, 140)
+        for line in _draw(report, width, language=language).splitlines()
+        if cell_len(line) > width
+    ]
+    assert wide == []
+
+
+def test_a_change_of_a_known_cause_is_wider_than_the_terminal_only_where_one_word_is() -> None:
+    wide = [
+        line for case in cases() for line in fold_code(case.after, 73) if cell_len(line) > 73 and " " in line.strip()
+    ]
+    assert wide == []
 
 
 def test_names_of_the_trace_are_text_and_never_markup(hostile: Report) -> None:

@@ -124,6 +124,15 @@ def waits(name: str) -> bool:
     return bool(_WAITS.search(name.lower()))
 
 
+_SYNCHRONISES = re.compile(r"\.py\(\d+\): synchronize$|^<built-in (function|method) \w*synchronize\b")
+
+
+@lru_cache(maxsize=65_536)
+def synchronises(name: str) -> bool:
+    """Whether a Python frame waits for the device: `torch/cuda/__init__.py(7): synchronize`."""
+    return bool(_SYNCHRONISES.search(name.lower()))
+
+
 _COLLECTIVE_FRAME = re.compile(
     r"(^|/)torch/distributed/distributed_c10d\.py\(\d+\): "
     r"(_?(all_|reduce|broadcast|gather|scatter)\w*|barrier|monitored_barrier|send|recv)$"

@@ -137,11 +137,25 @@ _MODULES = frozenset({"torch", "torch_npu", "numpy", "np", "os", "gc", "dist", "
 """Names with the same meaning in every Python program."""
 
 
-def is_example(code: str) -> bool:
-    """Whether Python code uses names that it neither defines nor imports: then it cannot be pasted unchanged.
+_OF_A_JOB = re.compile(
+    r"[\w-]*(size|num|layers|threads|workers|proc|bind|stage|batch)[\w-]*[=: ] ?[\d\[]"
+    r"|\d[\w-]* (stages|micro-batch|heads)|\btaskset\b|npu\d:|\b(eth|mlx)\d",
+    re.IGNORECASE,
+)
+"""Values that fit one model or machine: sizes, counts of layers, threads or workers, cores, and network interfaces."""
 
-    A text that is not Python, such as shell commands, uses no such names.
+
+def is_example(code: str) -> bool:
+    """Whether code of a known cause cannot be pasted unchanged.
+
+    Such code holds values of a model or machine that is not the user's, or is Python with names that the code neither
+    defines nor imports.
     """
+    if _OF_A_JOB.search(code):
+        return True
+    if code.lstrip().startswith("-"):
+        # Options of a command are sums and negations, read as Python.
+        return False
     try:
         nodes = [*ast.walk(ast.parse(code))]
     except (SyntaxError, ValueError):

@@ -15,6 +15,7 @@ from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from hermes.base.message import Message, Text
+from hermes.knowledge.user_code import is_example
 from hermes.model.comm_measures import CommunicationNote
 from hermes.model.finding import Finding, Key
 from hermes.model.report import Report
@@ -210,6 +211,7 @@ def environment() -> Environment:
         text_limit=table_cells.NAME_LIMIT,
         counted=format.counted,
         lines=_lines,
+        is_example=is_example,
         unprofiled_sentence=plan_words.unprofiled_sentence,
         beyond_words=plan_words.beyond_words,
         noise_sentence=plan_words.noise_sentence,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes.knowledge.user_code import is_example
 from hermes.model.finding import Loss
 from hermes.model.plan import Advice, Capture, Combined, Plan, Unprofiled
 from hermes.report.findings_json import about_document, text_document
@@ -55,6 +56,7 @@ def _action(one: Advice) -> dict[str, object]:
         "do": text_document(one.do),
         "before": text_of(one.before),
         "after": text_of(one.after),
+        "example": is_example(one.after),
         "versions": text_of(one.versions),
         "verify": text_document(one.verify),
         "source": text_of(one.source),

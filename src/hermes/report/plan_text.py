@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hermes.base.fold_code import fold_code
 from hermes.knowledge.user_code import is_example
 from hermes.model.code_measures import CodeLine
 from hermes.model.report import Report
@@ -66,10 +67,11 @@ def draw_title(screen: Screen, report: Report) -> None:
 
 
 def _change(screen: Screen, after: str) -> None:
-    """Draw a change of code whole, so that users can copy it; a change with unknown names is marked as an example."""
-    lines = [line for line in after.splitlines() if line.strip()]
-    screen.line(("an example, in names of its own:" if is_example(after) else "change:", "green"), indent=5)
-    for line in lines:
+    """Draw a change of code so that users can copy it; an example is marked as one."""
+    screen.line(
+        ("an example, put in your own names and numbers:" if is_example(after) else "change:", "green"), indent=5
+    )
+    for line in fold_code(after, screen.width - 7):
         screen.raw(line, indent=7)
 
 

@@ -82,7 +82,8 @@ def who_words(one: Advice, everyone: tuple[int, ...]) -> str:
     who = "all collected ranks" if len(everyone) > 1 and {*one.ranks} == {*everyone} else ranks(one.ranks)
     if not one.blames:
         return who
-    blames = [blame for blame in one.blames if blame not in one.lines]
+    # A rank that is at fault for its own loss is not named twice.
+    blames = [blame for blame in one.blames if blame not in one.lines and blame != who]
     more = f" and {len(blames) - 2} more" if len(blames) > 2 else ""
     return f"{who}, by {', '.join(map(plain_kernel_name, blames[:2]))}{more}" if blames else who
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hermes.base.message import Name, Ns, Rank, message, sentence
+from hermes.base.message import Message, Name, Ns, Rank, message, sentence
 
 TITLE = sentence("tree.title")
 EACH_STEP = sentence("tree.each_step")
@@ -25,6 +25,11 @@ SUMS_OF_HOST = sentence("tree.sums_of_host")
 @message("tree.on")
 def on(*, rank: Rank) -> None:
     """The rank that spends more in a leaf than the others."""
+
+
+@message("tree.only")
+def only(*, part: Message, leaf: Message) -> None:
+    """A state of the device whose time is all in one leaf."""
 
 
 @message("tree.awaited")

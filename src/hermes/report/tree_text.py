@@ -10,7 +10,7 @@ from hermes.model.report import Report
 from hermes.report import tree_messages as say_that
 from hermes.report.format import duration, share
 from hermes.report.terminal_lines import Screen
-from hermes.report.tree import LEAST, TimeTree, TreeRow, time_tree
+from hermes.report.tree import LEAST, TimeTree, TreeLeaf, TreePart, TreeRow, time_tree
 
 _MOST, _NAMES = 6, 2
 _NAME_LETTERS, _TITLE = 44, 40
@@ -27,17 +27,37 @@ def draw_tree(screen: Screen, report: Report, lines: int | None = None) -> None:
     screen.gap()
     screen.line((screen.say(say_that.TITLE), "bold"), f"  ({screen.say(tree.of)})")
     for part in tree.parts:
-        whole = tree.of_steps(part)
+        whole, leaves = tree.of_steps(part), _leaves(tree, part)
+        if len(leaves) == 1 and leaves[0].ns == part.ns:
+            _line(screen, tree, whole, 2, part.ns, _both(screen, part, leaves[0]), _told(screen, leaves[0]))
+            continue
         _line(screen, tree, whole, 2, part.ns, part.title, "")
-        for leaf in part.leaves if part.ns >= LEAST * tree.whole_ns else ():
-            _line(screen, tree, whole, 4, leaf.ns, leaf.title, _words(screen, leaf.rows, leaf.ns) if leaf.leaf else "")
+        for leaf in leaves:
+            _line(screen, tree, whole, 4, leaf.ns, leaf.title, _told(screen, leaf))
+
+
+def _leaves(tree: TimeTree, part: TreePart) -> Sequence[TreeLeaf]:
+    return part.leaves if part.ns >= LEAST * tree.whole_ns else ()
+
+
+def _both(screen: Screen, part: TreePart, leaf: TreeLeaf) -> Message:
+    """The title of a state of the device that has one leaf: both titles, or the leaf's alone if it names the state."""
+    if leaf.leaf is None:
+        return part.title
+    if screen.say(leaf.title).startswith(screen.say(part.title)):
+        return leaf.title
+    return say_that.only(part=part.title, leaf=leaf.title)
+
+
+def _told(screen: Screen, leaf: TreeLeaf) -> str:
+    return _words(screen, leaf.rows, leaf.ns) if leaf.leaf else ""
 
 
 def _fits(tree: TimeTree | None, lines: int | None) -> bool:
     """Whether a tree has at most this many lines."""
     if tree is None or lines is None:
         return True
-    return sum(1 + (len(part.leaves) if part.ns >= LEAST * tree.whole_ns else 0) for part in tree.parts) <= lines
+    return sum(1 + len(_leaves(tree, part)) for part in tree.parts) <= lines
 
 
 def _line(screen: Screen, tree: TimeTree, whole: int, indent: int, ns: int, title: Message, words: str) -> None:

@@ -168,6 +168,85 @@ def test_who_pays_what_was_asked_is_the_latest_wait_that_still_can(seed: int) ->
     assert found == wanted
 
 
+def test_a_wait_that_outlasts_the_work_of_the_device_keeps_the_time_in_it() -> None:
+    text = """
+        rank0.step     [#####################]
+        rank0.call     A......B.C.....D.E....
+        rank0.sync     .LLLLLL...LLLLL.......
+        rank0.compute  .AA....BB..C....D.EEEE
+    """
+    # For eight cells the host is in a call with nothing queued; three more pay for the lead that was lost.
+    assert cells(text, cell_ns=3_000) == {"other_compute": 10, "dispatch": 1, "synchronisation": 11}
+
+
+def test_calls_that_wait_with_nothing_queued_are_their_own_however_many_and_short() -> None:
+    made = drawn(
+        """
+        rank0.step     [##################]
+        rank0.host     CCCCCCCCCCCCCCCCCCCC
+        rank0.call     A...................
+        rank0.sync     ..S.S.S.S.S.S.S.S.S.
+        rank0.compute  A..................B
+        """,
+        cell_ns=5_000,
+    )
+    waits = made.parts.filter(pl.col("leaf") == LEAVES.index(Leaf.SYNCHRONISATION))
+    assert waits["ns"].sum() == 9 * 5_000
+    assert set(waits.select("what", "place").rows()) == {("deviceSynchronize", "C")}
+
+
+def test_a_wait_in_an_operator_that_launches_nothing_is_the_calls_and_the_rest_the_operators() -> None:
+    text = """
+        rank0.step     [##################]
+        rank0.host     SSSSSSSSSSSSSSA.....
+        rank0.sync     ....WWWWWWWW........
+        rank0.call     ..............A.....
+        rank0.compute  ...............AAAAA
+    """
+    assert cells(text, cell_ns=10_000) == {
+        "host_operator": 6, "synchronisation": 8, "dispatch": 1, "other_compute": 5
+    }  # fmt: skip
+
+
+def test_the_latency_of_a_launch_is_of_the_call_that_waits_for_it() -> None:
+    text = """
+        rank0.step     [####################]
+        rank0.host     CCCCCCCCCCCCCCCCCCCCC
+        rank0.call     A.......B............
+        rank0.sync     .WWWWWW..WWWWWW......
+        rank0.compute  ....A.......B........
+    """
+    assert cells(text, cell_ns=4_000) == {"other_compute": 2, "synchronisation": 9, "dispatch": 2}
+    # A host that goes on to launch loses the latency to the launch.
+    assert cells(text.replace("W", "."), cell_ns=4_000) == {"other_compute": 2, "dispatch": 11}
+
+
+def test_the_latency_of_a_launch_is_no_wait_of_a_thread_that_launches_other_work() -> None:
+    text = """
+        rank0.step     [####################]
+        rank0.host@7   FFFFFFFFFFFFFFFFFFFFF
+        rank0.call@7   A..B.................
+        rank0.sync     .WWWWW...............
+        rank0.compute  A.....BBBBBBBBBBBBBBB
+    """
+    assert cells(text, cell_ns=4_000) == {"other_compute": 16, "dispatch": 5}
+
+
+@pytest.mark.parametrize("name", ["torch/cuda/__init__.py(954): synchronize", "<built-in function _cuda_synchronize>"])
+def test_a_frame_that_waits_for_the_device_is_a_wait_where_the_runtimes_calls_were_not_recorded(name: str) -> None:
+    tables = draw("""
+        rank0.step     [##################]
+        rank0.python   PPPPPPPPPPPPPP......
+        rank0.compute  AAAA...........BBBBB
+    """, scale_ns=10_000)  # fmt: skip
+    named = pl.when(pl.col("kind") == "python").then(pl.lit(name)).otherwise("name").alias("name")
+    made = tree(**{table: tables[table] for table in TABLES} | {"host_op": tables["host_op"].with_columns(named)})
+    waits = made.parts.filter(pl.col("leaf") == LEAVES.index(Leaf.SYNCHRONISATION))
+    # The device works in the first four cells of the frame; one short pause after it is the lead that was lost.
+    assert waits["ns"].sum() == 11 * 10_000
+    assert all("synchronize" in what for what in waits["what"])
+
+
 def test_a_long_gap_inside_one_launch_is_silent_and_a_short_one_is_queued() -> None:
     text = """
         rank0.step     [######################]

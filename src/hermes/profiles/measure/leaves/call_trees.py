@@ -21,6 +21,7 @@ from hermes.knowledge.leaf_names import (
     leaf_of_call,
     leaf_of_event,
     marks_collective,
+    synchronises,
     updates,
     waits,
 )
@@ -326,15 +327,23 @@ class CallTrees:
 
     @cached_property
     def runtime_leaf(self) -> Ints:
-        """For each runtime call that does more than launch, the number of its leaf; else -1."""
+        """For each runtime call that does more than launch, the number of its leaf; else -1.
+
+        A frame that waits for the device counts as such a call, if no runtime call was recorded in it.
+        """
+        runtime = self.of_kind(*RUNTIME_KINDS)
         told = [leaf_of_call(name) for name in self.names]
         by_name = np.array([NONE if leaf is None else NUMBER[leaf] for leaf in told], dtype=np.int8)[self.name]
-        by_name[~self.of_kind(*RUNTIME_KINDS)] = NONE
+        by_name[~runtime] = NONE
+        frames = np.flatnonzero(self.of_kind("python") & self.by_name(synchronises))
+        called = self.start[runtime]
+        alone = np.searchsorted(called, self.end[frames]) == np.searchsorted(called, self.start[frames])
+        by_name[frames[alone]] = NUMBER[Leaf.SYNCHRONISATION]
         return by_name
 
     @cached_property
     def waiting(self) -> Bools:
-        """A mask of the runtime calls that wait for the device."""
+        """A mask of the runtime calls that wait for the device, and of frames as for `runtime_leaf`."""
         waits = [one in (Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY) for one in LEAVES]
         return np.array([*waits, False], dtype=bool)[self.runtime_leaf]
 

@@ -21,6 +21,7 @@ from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.leaves.call_trees import IN_UPDATE, NUMBER, RANGES, CallTrees
+from hermes.profiles.measure.leaves.charge_calls import charge_copies, charge_waits
 from hermes.profiles.measure.leaves.first_calls import first_calls, setup_calls
 from hermes.profiles.measure.leaves.labelled_stretches import found_in, stretches_outside
 from hermes.profiles.measure.leaves.leaf_stretches import AT, LeafStretches, join_stretches
@@ -164,6 +165,8 @@ class Host:
             (self._first[who], number[Leaf.FIRST_CALL], How.CALL, who),
             (calls.standing_before[who], number[Leaf.PROFILER], How.CALL, who),
             (special != NONE, calls.special_leaf[np.maximum(special, 0)], How.CALL, special),
+            # Time in a call that waits is the call's, whatever operator makes it.
+            (calls.waiting[who], own, How.CALL, who),
             (long_block, number[Leaf.HOST_OPERATOR], How.CALL, block),
             (runtime & (own != NONE), own, How.CALL, who),
             # A copy of pageable memory is made by the host, whatever its call is named.
@@ -301,16 +304,17 @@ def idle_parts(starts: Ints, ends: Ints, tasks: Tasks, calls: CallTrees, host: H
     asks = ~queued & (stop > starts)
     issuing = np.where(thread[asks] == NONE, host.main, thread[asks])
     found.append(host.doing(starts[asks], stop[asks], issuing, gaps[asks]))
-    # Release tens of megabytes of a large capture here.
-    del host
     rest = ~queued & (ends > stop)
     quiet = rest & (ends - stop > LONG_NS)
     why = np.full(len(ends), AT[How.LATENCY])
-    found.append(_without_call(stop, ends, gaps, rest & ~quiet, Leaf.DISPATCH, why, site))
+    latency = _without_call(stop, ends, gaps, rest & ~quiet, Leaf.DISPATCH, why, site)
+    found.append(charge_waits(latency, np.where(thread == NONE, host.main, thread), calls, host.doing))
+    # Release tens of megabytes of a large capture here.
+    del host
     found.append(_without_call(stop, ends, gaps, quiet, Leaf.SILENT, why, site))
     parts = join_stretches(found)
     del found
-    return _ended(charge_lost_lead(_held(parts, calls), calls, busy), int(tasks.end.max()))
+    return _ended(charge_lost_lead(charge_copies(parts, calls), calls, busy), int(tasks.end.max()))
 
 
 def within_operations(parts: LeafStretches, start: Ints, end: Ints) -> tuple[LeafStretches, LeafStretches]:
@@ -334,35 +338,6 @@ def within_operations(parts: LeafStretches, start: Ints, end: Ints) -> tuple[Lea
     left = stretches_outside(own.start, own.start + own.ns, low, high)
     rest = replace(own.at(left.of), start=left.start, ns=left.lengths)
     return join_stretches([parts.at(~idle), rest]), within
-
-
-def _held(parts: LeafStretches, calls: CallTrees) -> LeafStretches:
-    """Give silence of the device during a long copying call of the host to that call: the copy occupies the driver."""
-    long_ = calls.end - calls.start >= LONG_NS
-    copies = np.flatnonzero(calls.of_kind(*RUNTIME_KINDS) & calls.copying & long_)
-    silent = parts.leaf == NUMBER[Leaf.SILENT]
-    if not len(copies) or not silent.any():
-        return parts
-    begin = calls.recorded("start_ns", which=copies)["start_ns"].to_numpy()
-    order = np.argsort(begin, kind="stable")
-    copies, begin = copies[order], begin[order]
-    # If threads copy at the same time, the first call keeps the time.
-    end = np.maximum.accumulate(begin + (calls.end - calls.start)[copies])
-    begin = np.maximum(begin, np.append(begin[:1], end[:-1]))
-    some = end > begin
-    copies, begin, end = copies[some], begin[some], end[some]
-    quiet = parts.at(silent)
-    stop = quiet.start + quiet.ns
-    pieces, at = found_in(quiet.start, stop, begin, end)
-    count = len(pieces)
-    held = LeafStretches(
-        start=pieces.start, ns=pieces.lengths, of=quiet.of[pieces.of],
-        leaf=np.full(count, NUMBER[Leaf.BLOCKING_COPY]), how=np.full(count, AT[How.CALL]), what=copies[at],
-        site=copies[at],
-    )  # fmt: skip
-    left = stretches_outside(quiet.start, stop, begin, end)
-    rest = replace(quiet.at(left.of), start=left.start, ns=left.lengths)
-    return join_stretches([parts.at(~silent), held, rest])
 
 
 def _ended(parts: LeafStretches, last_ns: int) -> LeafStretches:

@@ -87,7 +87,7 @@ function plan(/** @type {Document} */ document) {
     actions.length
       ? h("ol", { class: "actions plan" }, actions.slice(0, ACTIONS).map((/** @type {Row} */ one) => h("li", {},
         h("strong", {}, spoken(one.title)), ` · ${one.gain.low ? span(one.gain) : gain(one)} · ${one.codes.join(", ")}${one.case ? ` · ${one.case}` : ""}${one.effort ? ` · ${clean(one.effort)}` : ""}`,
-        one.after ? copied(one.after) : null)))
+        one.after && one.example ? h("p", { class: "about" }, t("overview.example")) : null, one.after ? copied(one.after) : null)))
       : h("p", { class: "none" }, t("overview.no_findings")),
     together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: [...new Set([together.low_ms, together.high_ms].map((ms) => duration(ms * 1e6)))].join(" – "), share: percent(together.share) })) : null,
     bare ? h("p", { class: "about" }, t("overview.bare", { step: duration(bare.step_ms * 1e6), steps: bare.steps, captured: duration(bare.captured_ms * 1e6) })) : null,
