@@ -27,18 +27,23 @@ _RANDOM = re.compile(r"rand|uniform|normal_|bernoulli|dropout|distribution_|expo
 _SORT = re.compile(r"sort|topk|top_k|radix", re.I)
 _RECURRENT = re.compile(r"rnn|lstm|\bgru|aten::gru|dynamicgru|dynamicrnn", re.I)
 
+_WITH_DROPOUT = (Leaf.ATTENTION, Leaf.NORM)
+"""Work into which libraries fuse a dropout: the drawing of its numbers takes less than the rest."""
+
 
 @lru_cache(maxsize=16_384)
 def leaf_of_operator(*names: str) -> Leaf:
-    """The compute leaf of names, in this order: the kernel, its operator's type, the operator that launched it."""
+    """The compute leaf of names: of the first name that tells, such as the type, the kernel, the launching operator."""
     for name in names:
-        for pattern, leaf in ((_RECURRENT, Leaf.RECURRENT), (_SORT, Leaf.SORT), (_RANDOM, Leaf.RANDOM)):
-            if pattern.search(name):
-                return leaf
         kind = operator_of(name).kind
-        kind = kind_of_kernel(name) if kind == "other" else kind
-        if kind in _OF_CLASS:
-            return _OF_CLASS[kind]
+        leaf = _OF_CLASS.get(kind_of_kernel(name) if kind == "other" else kind)
+        if leaf in _WITH_DROPOUT:
+            return leaf
+        for pattern, special in ((_RECURRENT, Leaf.RECURRENT), (_SORT, Leaf.SORT), (_RANDOM, Leaf.RANDOM)):
+            if pattern.search(name):
+                return special
+        if leaf is not None:
+            return leaf
     return Leaf.OTHER_COMPUTE
 
 
