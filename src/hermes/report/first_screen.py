@@ -38,7 +38,7 @@ def render_first_screen(
     # What users copy stands whole, however long.
     for capture in report.plan.captures[:1]:
         screen.raw(f"{screen.say(say_that.RECORD)}: {capture.command}", indent=0)
-        screen.line((screen.shorten(capture.why, screen.width - 4), "dim"), indent=2, most=1)
+        screen.line((screen.shorten(screen.say(capture.why), screen.width - 4), "dim"), indent=2, most=1)
     rest = ", ".join(written) or f"hermes analyze {' '.join(paths)} --full"
     screen.raw(f"{screen.say(say_that.REST)}: {rest}", indent=0)
 
