@@ -10,8 +10,7 @@ from hermes.knowledge.actions import NO_RISK, action
 from hermes.knowledge.cases import Case
 from hermes.model.finding import Action, Key, Loss
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
-from hermes.profiles.advise.gain_bound import TOGETHER
-from hermes.profiles.advise.gain_ranges import CostCertainty, ranged, with_ranges
+from hermes.profiles.advise.bound_gains import TOGETHER, CostCertainty, at_most, ranged, with_ranges
 from hermes.profiles.advise.matching_cases import MatchingCase, effort
 from hermes.profiles.advise.rank_findings import Ranking, Replay, awaited
 from hermes.profiles.tree.gain_spread import spread_of
@@ -58,8 +57,7 @@ def _in_range(one: Advice, findings: Mapping[Key, Loss], known: CostCertainty, s
     """An action with its gain as a range: how far such fixes were from their replayed gain."""
     own = [findings[key] for key in one.answers if key in findings]
     most = known.held_ns(known.most_ns(sum(each.cost_ns for each in own), one.specs), own)
-    gain = ranged(one.gain, one.specs, most)
-    gain = replace(gain, low_ns=min(gain.low_ns, step_ns), high_ns=min(gain.high_ns, step_ns))
+    gain = at_most(ranged(one.gain, one.specs, most), step_ns)
     return replace(
         one, gain=gain, share_low=min(gain.low_ns / step_ns, 1.0), share_high=min(gain.high_ns / step_ns, 1.0)
     )
