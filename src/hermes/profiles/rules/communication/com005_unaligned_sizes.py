@@ -119,7 +119,7 @@ def _speeds(row: Alignment) -> str:
 UNALIGNED = sentence("com005.unaligned")
 _PAD = variants(
     "com005.pad_buffers",
-    {"_mindspeed": Fit(chips=("ascend",), libraries=("mindspeed",), phase="training"), "": ANY},
+    {"_mindspeed": Fit(libraries=("mindspeed",), phase="training"), "": ANY},
     source="MindSpeed, param-and-grad-buffer-pad.md; msprof-analyze, byte_alignment.yaml",
     cases=("COM-11", "COM-12"),
 )
