@@ -13,9 +13,7 @@ from hermes.model.job import Job
 from hermes.model.leaf_time import JobLeaf, LeafTime, PathRank, spent
 from hermes.model.plan import Advice
 from hermes.model.report import Report
-from hermes.profiles.advise.gain_bound import TOGETHER, GainBound, only_host_changes
-from hermes.profiles.advise.gain_ranges import CostCertainty
-from hermes.profiles.tree.finding_cost_bound import leaf_of
+from hermes.profiles.advise.bound_gains import TOGETHER, CostCertainty, GainBound, leaf_of, of_host
 from hermes.profiles.tree.leaf_kinds import LeafKinds
 
 
@@ -90,23 +88,13 @@ def _gains(report: Report) -> Iterator[str]:
     known = CostCertainty(floor=report.plan.floor, room=room)
     steps = report.measures.job.steps
     job = Job(steps=steps, spent=spent(report.rows(LeafTime), steps.counts))
-    # What long steps lose is a mean over all steps, and may be more than the typical one has.
-    free = max(
-        [room.host_ns, *(sum(ns for leaf, ns in own.items() if leaf.part == "idle") for own in job.spent.values())]
-    )
     for one in (*report.findings, *report.plan.minor):
         if not 0 <= one.gain.low_ns <= one.gain.high_ns:
             yield f"{one.code}: a gain of {one.gain.low_ns} to {one.gain.high_ns} ns"
         if one.gain.high_ns > known.most_ns(one.cost_ns, one.replay) and not one.endangers:
             yield f"{one.code} gives {one.gain.high_ns} ns and costs {one.cost_ns}"
-        if (
-            free
-            and one.gain.replayed
-            and only_host_changes(one.replay)
-            and one.gain.high_ns > free
-            and not one.endangers
-        ):
-            yield f"{one.code} gives {one.gain.high_ns} ns, and the device is free for {free}"
+        if room.step_ns and of_host(one) and one.gain.high_ns > max(room.host_ns, room.mean_ns):
+            yield f"{one.code} gives {one.gain.high_ns} ns, and the busiest device is free for {room.host_ns}"
         if longest and one.cost_ns > longest:
             yield f"{one.code} costs {one.cost_ns} ns of a step of {longest}"
         leaf = leaf_of(job, one)
@@ -126,12 +114,37 @@ def _actions(report: Report) -> Iterator[str]:
             yield f"{_of(one)} comes before {', '.join(sorted(code for code, _ in causes))}, which explain it"
         if one.share_high > 1:
             yield f"{_of(one)} gives {one.share_high:.0%} of the step"
+    yield from _chosen(report)
     together = report.plan.combined
     if together and together.low_ns > together.step_ns:
         yield "all actions together give more than the step"
     highs = [one.gain.high_ns for one in report.plan.actions[:TOGETHER] if one.specs]
     if together and together.high_ns > sum(highs):
         yield f"together {together.high_ns} ns, and one by one {sum(highs)}"
+
+
+def _chosen(report: Report) -> Iterator[str]:
+    """The chosen actions: one for each cause, together at most the step, in the order of the tree, as the headline."""
+    actions, step_ns = report.plan.actions, report.plan.floor.step_ns
+    found = {one.key: one for one in report.findings}
+    causes = Counter((one.case or (one.title, one.do), one.about, one.ranks, one.blames) for one in actions)
+    for (said, *_), many in causes.items():
+        if many > 1:
+            yield f"{many} actions for one cause: {said}"
+    keys = {key for one in actions for key in one.answers if key in found and not found[key].endangers}
+    costs = sum(found[key].cost_ns for key in keys)
+    if costs > step_ns:
+        yield f"the chosen actions cost {costs} ns of a step of {step_ns}"
+    claims = [max((found[key].claim for key in one.answers if key in found), default=0.0) for one in actions]
+    for at, (one, following) in enumerate(pairwise(actions[:TOGETHER])):
+        waits = {cause for key in following.answers if key in found for cause in found[key].causes}
+        if claims[at + 1] > claims[at] and not waits & {*one.answers}:
+            yield f"{_of(following)} stands for more of the step than {_of(one)}, and comes after it"
+    headline = report.verdict
+    # Where no rule explains the headline's leaf, the report says that the actions are for smaller leaves.
+    agree = not actions or actions[0].fault is headline.fault or actions[0].about is headline.leaf
+    if headline.fault is not None and not agree:
+        yield f"the headline is about {headline.fault}, and the first action about {actions[0].fault}"
 
 
 def _of(one: Advice) -> str:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from importlib import import_module
+from dataclasses import fields, replace
 from itertools import product
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 from tests.each import each
 
-from hermes.base.message import Message, Text
-from hermes.base.say import say
+from hermes.base.message import Message
+from hermes.base.say import LANGUAGES, say
 from hermes.knowledge import cases, vendor_cures
-from hermes.knowledge.advice_conditions import JobKind, fits, fitted_action, fitted_case, fitted_prose, fitted_snippet
+from hermes.knowledge.advice_conditions import JobKind, fits, fitted_actions, fitted_case, fitted_prose, fitted_snippet
 from hermes.knowledge.cases import Case
+from hermes.knowledge.costly_forms import CostlyForm
 from hermes.knowledge.vendor_traits import traits
 from hermes.model.finding import Action
 from hermes.profiles.rules import ALL, MODULES, modules_of
+from hermes.profiles.rules.compute.cmp004_layout._layout import Layout
 
-ROOT = Path(__file__).resolve().parents[2] / "src/hermes"
 CHIPS = ("ascend", "cuda", "rocm", "cpu", "mtia", "xpu", "gaudi", "")
 # Not taken from what is tested: what somebody who knows one chip alone would stumble over.
 ONLY_OF: Mapping[str, str] = {
@@ -49,79 +45,19 @@ def foreign(text: str, chip: str) -> list[str]:
     return [found.group() for name, words in ONLY_OF.items() if name not in own and (found := re.search(words, text))]
 
 
-# Every action that any rule can hand out, and every case ----------------------------------------------------------
+# Every action that a rule hands out as it is, and every case --------------------------------------------------------
 
 
-_KINDS: Mapping[str, object] = {"Rank": 7, "Ranks": (7,), "Count": 7, "Share": 7.0}
-"""Arguments of messages that are no text."""
-
-
-def _text(node: ast.expr, module: ModuleType) -> Text:
-    """What an expression says: a sentence, or the message that it makes or names."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
-    if isinstance(node, ast.JoinedStr):
-        return "".join(say(_text(one, module)) for one in node.values)
-    if isinstance(node, ast.BinOp):
-        return say(_text(node.left, module)) + say(_text(node.right, module))
-    if isinstance(node, ast.IfExp):
-        return f"{say(_text(node.body, module))}; {say(_text(node.orelse, module))}"
-    if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "sentence":
-        return Message(say(_text(node.args[0], module)))
-    named = _named(node.func if isinstance(node, ast.Call) else node, module)
-    if isinstance(node, ast.Call) and hasattr(named, "__wrapped__"):
-        hints = {name: hint for name, hint in named.__wrapped__.__annotations__.items() if name != "return"}
-        named = named(**{name: _KINDS.get(hint, "7") for name, hint in hints.items()})
-    return named if isinstance(named, (str, Message)) and named else "7"
-
-
-def _named(node: ast.expr, module: ModuleType) -> Any:
-    """What a name stands for, also one of a module of messages."""
-    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-        return getattr(getattr(module, node.value.id, None), node.attr, None)
-    return getattr(module, node.id, None) if isinstance(node, ast.Name) else None
-
-
-def actions() -> Iterator[tuple[str, Action]]:
-    """Every `Action(…)` in the code of rules and cures, with a number in the place of what is computed."""
-    for path in sorted([*(ROOT / "profiles/rules").rglob("*.py"), ROOT / "knowledge/vendor_cures.py"]):
-        name = ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
-        module = import_module(name.removesuffix(".__init__"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Action":
-                said = {one.arg: one.value for one in node.keywords if one.arg}
-                if not {"fit", "cases"} & {*said}:
-                    texts = {name: _text(one, module) for name, one in said.items()}
-                    yield f"{path.stem}-{node.lineno}", Action(**texts)
-
-
-ACTIONS = tuple(actions())
-
-
-def shown(one: Action | Case) -> str:
-    if isinstance(one, Action):
-        return "\n".join(map(say, (one.title, one.do, one.verify, one.risk)))
+def shown(one: Case) -> str:
     return "\n".join((one.cure, one.after, one.before, one.confirm, one.risk))
 
 
-def test_all_rules_were_read() -> None:
-    assert len(ACTIONS) > 60
-
-
-@each(ACTIONS, lambda one: one[0])
-def test_an_action_names_nothing_that_another_chip_or_library_or_training_alone_knows(one: tuple[str, Action]) -> None:
-    for chip, trains in product(CHIPS, (True, False)):
-        said = fitted_action(one[1], job(chip, trains=trains))
-        text = "" if said is None else shown(said)
-        assert foreign(text, chip) == []
-        assert re.findall(OF_LIBRARIES, text) == []
-        assert trains or re.findall(OF_TRAINING, text, re.IGNORECASE) == []
-
-
 def _said(value: object) -> Iterator[Action]:
-    """The actions in a value of a module that are messages."""
-    if isinstance(value, Action) and isinstance(value.do, Message):
+    """The actions in a value of a module: in tables and tuples, too."""
+    if isinstance(value, Action):
         yield value
+    elif isinstance(value, (Layout, CostlyForm)):
+        yield from _said(tuple(getattr(value, field.name) for field in fields(value)))
     elif isinstance(value, (tuple, Mapping)):
         for one in value.values() if isinstance(value, Mapping) else value:
             yield from _said(one)
@@ -136,8 +72,15 @@ SAID = {
 }
 
 
-def test_actions_of_messages_were_found() -> None:
-    assert len(SAID) > 10
+def test_all_actions_were_found() -> None:
+    assert len(SAID) > 130
+
+
+@each(SAID.items(), lambda one: one[0])
+def test_an_action_is_said_in_two_languages(one: tuple[str, Action]) -> None:
+    for text in (one[1].title, one[1].do, one[1].verify, one[1].risk):
+        assert isinstance(text, Message)
+        assert all(say(text, language) != text.identifier for language in LANGUAGES)
 
 
 @each(SAID.items(), lambda one: one[0])
@@ -257,9 +200,16 @@ def test_a_type_of_numbers_needs_matrix_units_that_have_it(types: tuple[str, ...
 
 
 def test_an_engine_is_told_its_own_setting_and_not_to_capture_by_hand() -> None:
-    said = fitted_action(vendor_cures.launch_as_graph(traits("nvidia")), job("cuda", "vllm", trains=False))
-    assert said is not None
-    assert said.do == "vLLM: no --enforce-eager."
+    (said,) = fitted_actions(vendor_cures.LAUNCH_AS_GRAPH, job("cuda", "vllm", trains=False))
+    assert said.do == Message("cure.graph_do_vllm")
+
+
+def test_ways_to_do_the_same_are_one_action() -> None:
+    ways = (*vendor_cures.RELEASE_TENSORS, vendor_cures.COPY_AHEAD)
+    for chip, ending in (("cuda", "_cuda"), ("ascend", "_npu"), ("", "")):
+        first, second = fitted_actions(ways, job(chip))
+        assert first.do == Message(f"cure.release_do{ending}")
+        assert second is vendor_cures.COPY_AHEAD
 
 
 def test_training_is_advised_unless_the_capture_is_known_to_have_none() -> None:
@@ -274,9 +224,8 @@ def test_the_chips_of_cases_are_those_of_vendors(vendor: str) -> None:
 
 def test_mindspore_is_told_nothing_of_torch_npu() -> None:
     mindspore = JobKind(chips=("ascend",), frameworks=("mindspore",), trains=True)
-    queue = Action(title="Use the task queue", do="export TASK_QUEUE_ENABLE=2", verify="v", risk="none", source="s")
-    assert fitted_action(queue, mindspore) is None
-    assert fitted_action(queue, job("ascend")) is not None
+    assert fitted_actions((vendor_cures.FUSED_OPERATORS,), mindspore) == ()
+    assert fitted_actions((vendor_cures.FUSED_OPERATORS,), job("ascend"))
     assert not fits("torch_npu.optim.NpuFusedAdamW(model.parameters())", mindspore)
 
 

@@ -1,8 +1,8 @@
 """Decides whether advice fits a job: by chip, framework, library, and whether the job trains.
 
-An action states its conditions in `fit`. For cases, and for sentences that are no messages yet, words in the text tell
-the conditions: only the table `WORDS` says what a word needs. Such a text is shown with the parts that fit a job:
-clauses of prose, lines of a snippet, variables of a setting. If nothing useful is left, the text is not shown.
+An action states its conditions in `fit`. For cases, words in the text tell the conditions: only the table `WORDS` says
+what a word needs. A case is shown with the parts that fit a job: clauses of prose, lines of a snippet, variables of a
+setting. If nothing useful is left, the case is not shown.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hermes.base.message import Text
-from hermes.base.say import say
 from hermes.knowledge.cases import Case
 from hermes.model.advice_fit import Fit, Phase
 from hermes.model.finding import Action
@@ -219,27 +217,16 @@ def _snippet_line(line: str, job: JobKind) -> str | None:
     return None
 
 
-def fitted_action(action: Action, job: JobKind) -> Action | None:
-    """An action as shown for a job; None if it does not fit. Only texts that are sentences are searched for words."""
-    if not job.needs_met(action.fit):
-        return None
-    if not isinstance(action.do, str):
-        return action
-    do = fitted_prose(action.do, job)
-    if not do or not fits(say(action.title), job):
-        return None
-    verify = _fitted(action.verify, job) or "The next capture no longer shows this loss."
-    return replace(action, do=do, verify=verify, risk=_fitted(action.risk, job) or "none")
-
-
-def _fitted(text: Text, job: JobKind) -> Text:
-    """The part of a sentence that fits the job; a message stays whole."""
-    return fitted_prose(text, job) if isinstance(text, str) else text
-
-
 def fitted_actions(actions: Iterable[Action], job: JobKind) -> tuple[Action, ...]:
-    """The actions that fit a job, in their order, each as it is shown."""
-    return tuple(own for action in actions if (own := fitted_action(action, job)) is not None)
+    """The actions that fit a job, in their order.
+
+    Actions with one title are ways to do the same: those of the job's libraries are shown, or else the first.
+
+    The sentences of an action are never searched for words: its `fit` states all its conditions.
+    """
+    fitting = [action for action in actions if job.needs_met(action.fit)]
+    first = {action.title: action for action in reversed(fitting)}
+    return tuple(one for one in fitting if one is first[one.title] or one.fit.libraries)
 
 
 def fitted_case(case: Case, job: JobKind) -> Case | None:

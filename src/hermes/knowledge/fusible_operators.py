@@ -11,6 +11,9 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from hermes.base.message import Message, sentence
+from hermes.model.advice_fit import Fit
+
 _VERSION = re.compile(r"(V\d+|D|AiCore)$")
 
 _LETTERS: tuple[tuple[str, str], ...] = (
@@ -46,14 +49,18 @@ OPERATOR_SPACES = r"^(aten|npu|torch_npu)::"
 """A pattern of the first letters of framework operators' names."""
 
 
+_OF_TORCH = Fit(frameworks=("pytorch",))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
     """A sequence of kernels that could be one: `pattern` over kernel letters; `passes` are letters that break it."""
 
     name: str
     pattern: str
-    do: str
+    do: Message
     source: str
+    fit: Fit = _OF_TORCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,45 +78,38 @@ FUSIONS: tuple[Fusion, ...] = (
     Fusion(
         name="convolution, batch norm and activation",
         pattern=rf"C[{BREAKERS}]*B+[{BREAKERS}]*A",
-        do="Training: compile the model (torch.compile with torchair's backend, MindSpore's graph mode), whose passes "
-        "fuse the statistics of the norm into the convolution and the activation into the norm. Inference: "
-        "torch.nn.utils.fusion.fuse_conv_bn_eval. Keep the order convolution, norm, activation, and put casts, "
-        "reshapes and dropout elsewhere; keep one type and channels_last throughout.",
+        do=sentence("fusion.convolution_activation_do"),
         source="CANN, graph fusion passes (ConvBnFusionPass, ConvBnReduce); PyTorch, torch.nn.utils.fusion",
     ),
     Fusion(
         name="convolution and batch norm",
         pattern=rf"C[{BREAKERS}]*B+",
-        do="Inference: torch.nn.utils.fusion.fuse_conv_bn_eval. Training: compile the model. Keep casts, reshapes and "
-        "dropout from between the two.",
+        do=sentence("fusion.convolution_do"),
         source="CANN, graph fusion passes (ConvBnFusionPass); PyTorch, torch.nn.utils.fusion",
     ),
     Fusion(
         name="product, bias and activation",
         pattern=rf"M[{BREAKERS}]*b[{BREAKERS}]*A",
-        do="torch.nn.functional.linear(x, weight, bias) or torch.addmm in place of matmul and add: the product then "
-        "adds the bias itself. In graph mode the activation follows into the same kernel, unless a dropout, cast "
-        "or reshape stands between.",
+        do=sentence("fusion.bias_activation_do"),
         source="CANN, MatMulBiasAddFusionPass and TbeMatmulElemwiseFusionPass; PyTorch, functional.linear",
     ),
     Fusion(
         name="product and bias",
         pattern=rf"M[{BREAKERS}]*b",
-        do="torch.nn.functional.linear(x, weight, bias) or torch.addmm in place of matmul and add.",
+        do=sentence("fusion.bias_do"),
         source="CANN, MatMulBiasAddFusionPass; PyTorch, functional.linear",
     ),
     Fusion(
         name="casts around a norm",
         pattern=r"k[LRG]k",
-        do="Let the norm compute in the type of its input: it sums in float32 inside. Under autocast keep it out of "
-        "the list of float32 operators.",
+        do=sentence("fusion.casts_do"),
         source="msprof-analyze, Cast-LayerNorm-Cast",
     ),
     Fusion(
         name="transpositions in a row",
         pattern=r"t{3,}",
-        do="Keep one layout and one format: call contiguous() once, and switch internal formats off where they are "
-        "converted to and fro (torch_npu.npu.config.allow_internal_format = False).",
+        do=sentence("fusion.transpositions_do"),
+        fit=Fit(chips=("ascend",), frameworks=("pytorch",)),
         source="msprof-analyze, Transpose sequences",
     ),
 )

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes.base.message import Message, sentence
+from hermes.knowledge.actions import NO_RISK
 from hermes.model.fault import Fault
 
 _NPU = "torch_npu's list of environment variables"
 _ADVISOR = "msprof-analyze's advisor: environment_variable_info.yaml"
-_ONE_LATER = "An error is reported later than the call that made it."
+_ONE_LATER = sentence("setting.errors_later")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +27,12 @@ class HostSetting:
     """
 
     name: str
-    title: str
+    title: Message
     fault: Fault
     slow: Callable[[str], bool]
     touches: Literal["launches", "launches that wait", "memory"]
     do: str
-    risk: str
+    risk: Message
     source: str
     little: bool = False
 
@@ -43,7 +45,7 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     *(
         HostSetting(
             name=name,
-            title="Every launch waits for the device",
+            title=sentence("setting.launch_blocking"),
             fault=Fault.LAUNCH_BLOCKING,
             slow=_on,
             touches="launches that wait",
@@ -55,44 +57,44 @@ HOST_SETTINGS: tuple[HostSetting, ...] = (
     ),
     HostSetting(
         name="TASK_QUEUE_ENABLE",
-        title="The task queue is off",
+        title=sentence("setting.queue_off"),
         fault=Fault.TASK_QUEUE_OFF,
         slow=lambda value: value == "0",
         touches="launches",
         do="export TASK_QUEUE_ENABLE=2; unset ASCEND_LAUNCH_BLOCKING",
-        risk="Peak memory may rise.",
+        risk=sentence("setting.queue_off_risk"),
         source=_NPU,
     ),
     HostSetting(
         name="ASCEND_GLOBAL_LOG_LEVEL",
-        title="CANN writes logs in detail",
+        title=sentence("setting.logs"),
         fault=Fault.DETAILED_LOGS,
         slow=lambda value: value in ("0", "1", "2"),
         touches="launches",
         little=True,
         do="export ASCEND_GLOBAL_LOG_LEVEL=3 ASCEND_SLOG_PRINT_TO_STDOUT=0",
-        risk="Fewer traces of a fault.",
+        risk=sentence("setting.logs_risk"),
         source=_ADVISOR,
     ),
     HostSetting(
         name="TORCH_DISTRIBUTED_DEBUG",
-        title="Collectives are checked in detail",
+        title=sentence("setting.checks"),
         fault=Fault.CHECKS_FOR_DEBUGGING,
         slow=lambda value: value.upper() == "DETAIL",
         touches="launches",
         do="unset TORCH_DISTRIBUTED_DEBUG",
-        risk="Fewer checks.",
+        risk=sentence("setting.checks_risk"),
         source="PyTorch documentation of torch.distributed: TORCH_DISTRIBUTED_DEBUG",
     ),
     *(
         HostSetting(
             name=name,
-            title="The caching allocator is off",
+            title=sentence("setting.allocator_off"),
             fault=Fault.CACHING_ALLOCATOR_OFF,
             slow=lambda value: value != "",
             touches="memory",
             do=f"unset {name}",
-            risk="none",
+            risk=NO_RISK,
             source=source,
         )
         for name, source in (

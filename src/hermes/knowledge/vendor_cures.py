@@ -1,345 +1,292 @@
 """Changes that differ by chip or library: options, tools and operators of vendors, as findings show them.
 
-Each change gives its source. Rules choose among the changes by the traits of `hermes.knowledge.vendor_traits`.
+Each change gives its source. Actions of one title are ways to do the same: the first that fits a job is shown, and
+those of its libraries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hermes.knowledge.vendor_traits import Traits
+from hermes.base.message import Message, Name, message, sentence
+from hermes.knowledge.actions import NO_RISK, action, variants
+from hermes.model.advice_fit import ANY, Fit
 from hermes.model.finding import Action
 
-ROOM_BESIDE_TRANSFERS = Action(
-    title="Let other work overlap, and let collectives copy less",
-    do="export TORCH_HCCL_ZERO_COPY=1 PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; "
-    "export NCCL_MAX_CTAS=8; deep_ep.Buffer.set_num_sms(16); start collectives so that they run beside products, "
-    "not beside elementwise kernels.",
-    verify="The slowdown in the report's table of contention falls, and the step with it.",
-    risk="Less overlap may expose more communication than contention costs.",
+OF_ASCEND = Fit(chips=("ascend",))
+NPU = Fit(chips=("ascend",), frameworks=("pytorch",))
+GPU = Fit(chips=("cuda", "rocm"), frameworks=("pytorch",))
+TORCH = Fit(frameworks=("pytorch",))
+TRAINS = Fit(phase="training")
+TORCH_TRAINS = Fit(frameworks=("pytorch",), phase="training")
+_NPU_TRAINS = Fit(chips=("ascend",), frameworks=("pytorch",), phase="training")
+_NCCL = ("nccl", "rccl", "ncclx")
+_ENGINES = ("vllm", "sglang", "tensorrt-llm")
+
+
+@message("cure.command")
+def command(*, command: Name) -> None:
+    """A command or a setting, which says by itself what to do."""
+
+
+ROOM_BESIDE_TRANSFERS = variants(
+    "cure.contention",
+    {
+        "_hccl": NPU,
+        "_deepep": Fit(libraries=("deepep",)),
+        "_nccl": Fit(chips=("cuda", "rocm"), transports=_NCCL),
+        "": ANY,
+    },
     source="torch_npu documentation of TORCH_HCCL_ZERO_COPY; NCCL documentation of NCCL_MAX_CTAS; "
     "DeepEP, Buffer.num_sms, 20 as it comes",
+    cases=("COM-13",),
 )
-CHECK_NETWORK_PORT = Action(
-    title="Look at the network port for errors and pauses",
-    do="Look at retransmissions, pauses and errors before and after a step: hccn_tool -i N -stat -g; look at "
-    "ethtool -S and rdma statistic on the host; check optics, PFC and ECN settings and the switch port. Leave "
-    "HCCL_RDMA_TIMEOUT and HCCL_RDMA_RETRY_CNT at their defaults.",
-    verify="Counters of errors stand still over a step, and no transfer stalls in the next profile.",
-    risk="A shorter timeout hides losses and fails under congestion.",
+CHECK_NETWORK_PORT = variants(
+    "cure.network_port",
+    {"_ascend": OF_ASCEND, "": ANY},
     source="msprof-analyze, rdma_analysis.yaml; CANN documentation of HCCL_RDMA_TIMEOUT",
+    cases=("COM-15",),
 )
-DEFAULT_ALGORITHMS = Action(
-    title="Let the library choose, with large buffers",
-    do="unset HCCL_ALGO NCCL_ALGO NCCL_PROTO NCCL_P2P_DISABLE NCCL_SHM_DISABLE; export HCCL_BUFFSIZE=512 "
-    "NCCL_BUFFSIZE=8388608; compare with HCCL test on the same ranks; compare with nccl-tests on the same ranks.",
-    verify="The speed of the same operations rises in the next profile.",
-    risk="Twice the buffer's memory for each communicator; a switch may have been set against a hang.",
+DEFAULT_ALGORITHMS = variants(
+    "cure.algorithms",
+    {"_hccl": OF_ASCEND, "_nccl": Fit(chips=("cuda", "rocm"), transports=_NCCL)},
     source="CANN documentation of HCCL_BUFFSIZE and HCCL_ALGO; NCCL documentation of environment variables",
+    cases=("COM-24", "COM-26", "COM-27"),
 )
-DIRECT_LINKS = Action(
-    title="Let ranks of one host use its direct links",
-    do="unset HCCL_INTRA_ROCE_ENABLE HCCL_INTRA_PCIE_ENABLE HCCL_INTER_HCCS_DISABLE NCCL_P2P_DISABLE; "
-    "give the container all devices of the group; look at npu-smi info -t topo; look at nvidia-smi topo -m.",
-    verify="The transport of these pairs changes in the report's table of links.",
-    risk="A switch may have been set against a fault: watch for hangs.",
+DIRECT_LINKS = variants(
+    "cure.direct_links",
+    {"_hccl": OF_ASCEND, "_nccl": Fit(chips=("cuda",), transports=_NCCL), "": ANY},
     source="CANN documentation of HCCL_INTRA_ROCE_ENABLE; NCCL documentation of NCCL_P2P_DISABLE",
+    cases=("COM-27", "COM-28"),
 )
-MORE_ROWS = Action(
-    title="Give each product more rows",
-    do="Fold batch and sequence into the rows of one product; raise the micro-batch as far as memory allows; "
-    "replace a row of small products by one torch.bmm or grouped product.",
-    verify="The same operators reach a larger share of their roof; time per sample falls.",
-    risk="Memory; a larger batch may change convergence.",
+MORE_ROWS = variants(
+    "cure.more_rows",
+    {"_train": TORCH_TRAINS, "": TORCH},
     source="NVIDIA, Matrix Multiplication Background User's Guide, section 3; msprof-analyze, aicore_performance.yaml",
+    cases=("CMP-26", "PAR-11"),
 )
-TUNED_TILES = Action(
-    title="Tune the tiles of these operators",
-    do="Run AOE on them (aoe --job_type=2 with the operators named here), and keep "
-    "torch.npu.config.allow_internal_format at its default for convolutions.",
-    verify="mac and mte2 ratios of these operators rise to 80 % in a Level2 capture.",
-    risk="Time to tune; tuned tiles hold for one CANN version.",
-    source="advisor of msprof-analyze: AOE for operators without a bound",
-)
-FUSED_OPERATORS = Action(
-    title="Use torch_npu's fused operators",
-    do="torch_npu.npu_rms_norm, npu_swiglu, npu_rotary_mul, npu_scaled_masked_softmax and the NpuFused optimizers in "
-    "place of their parts; in-place forms (add_, mul_) elsewhere.",
-    verify="The parts are gone from kernel_details, and the fused types are there in their place.",
-    risk="In place is only right where autograd keeps no copy of the value.",
+TUNED_TILES = action(
+    "cure.tuned_tiles", source="advisor of msprof-analyze: AOE for operators without a bound", fit=NPU
+)  # fmt: skip
+FUSED_OPERATORS = action(
+    "cure.fused_operators",
     source="msprof-analyze, timeline_fusion_ops.yaml",
+    fit=NPU,
+    cases=("CMP-17", "CMP-18", "CMP-19", "CMP-21", "CMP-23"),
 )
-NO_INTERNAL_FORMATS = Action(
-    title="Switch internal formats off",
-    do="torch_npu.npu.config.allow_internal_format = False before the model is built; for frozen weights convert "
-    "once: weight.data = torch_npu.npu_format_cast(weight.data, 29).",
-    verify="TransData no longer appears, and the step as a whole is shorter.",
-    risk="Convolutions may be slower without their format: measure both.",
+NO_INTERNAL_FORMATS = action(
+    "cure.no_formats",
     source="torch_npu, npu_config.py; MindStudio, general performance issues",
+    fit=NPU,
+    cases=("CMP-07", "CMP-08"),
 )
-FUSED_CASTS = Action(
-    title="Use fused operators that convert inside",
-    do="torch_npu.npu_scaled_masked_softmax, npu_rms_norm or npu_fusion_attention in place of parts that cast to "
-    "float32 and back; give buffers the module's type: buffer.to(torch.bfloat16) once, not in forward.",
-    verify="Pairs of Cast around these operators are gone.",
-    risk="Check the accuracy: a norm or softmax may need float32 inside, which the fused ones have.",
+FUSED_CASTS = action(
+    "cure.fused_casts",
     source="msprof-analyze, timeline_fusion_ops.yaml",
+    fit=NPU,
+    cases=("CMP-06", "CMP-17", "CMP-20"),
 )
-KEEP_LAYOUTS = Action(
-    title="Choose layouts that need no turning",
-    do="npu_fusion_attention(..., input_layout='BSND') as the projection leaves it; "
-    "torch_npu.npu_confusion_transpose(x, perm, shape, transpose_first) for permute with view; contiguous() once "
-    "where a tensor is used often.",
-    verify="Transpose, AsStrided and ViewCopy take less time.",
-    risk="A layout touches checkpoints and tensor parallelism.",
+KEEP_LAYOUTS = action(
+    "cure.keep_layouts",
     source="msprof-analyze, timeline_fusion_ops.yaml: npu_confusion_transpose",
+    fit=NPU,
+    cases=("CMP-09",),
 )
-SHORTER_FLOATS = Action(
-    title="Let products run in HF32",
-    do="torch.npu.matmul.allow_hf32 = True (convolutions have it by default), or train in bfloat16 with "
-    "torch.autocast.",
-    verify="MatMul kernels take about half as long; the loss follows the one before.",
-    risk="HF32 has 10 bits of mantissa: check the loss.",
+SHORTER_FLOATS = action(
+    "cure.shorter_floats",
     source="torch_npu, npu_config.py: allow_hf32",
+    fit=Fit(chips=("ascend",), frameworks=("pytorch",), types=("hf32",)),
+    cases=("CMP-03", "CMP-04"),
 )
-BUCKETS_OF_LENGTH = Action(
-    title="Put samples of like length together, or pack them",
-    do="Sort by length within buckets of some hundred batches (a BatchSampler), and pad to the longest of the batch: "
-    "torch.nn.utils.rnn.pad_sequence(samples, batch_first=True); or concatenate samples, with attention over "
-    "variable lengths: flash_attn_varlen_func where it is installed; torch_npu.npu_fusion_attention with "
-    "input_layout='TND'.",
-    verify="The share of padding in this finding falls below a fifth.",
-    risk="Batches of like length are less random: shuffle the buckets. Shapes vary more.",
+BUCKETS_OF_LENGTH = variants(
+    "cure.buckets_of_length",
+    {"_ascend": NPU, "_torch": TORCH, "": ANY},
     source="PyTorch documentation of torch.nn.utils.rnn; Krell et al., Efficient sequence packing, 2021",
+    cases=("CMP-30",),
 )
-SHARDED_TABLES = Action(
-    title="Update tables where they are read",
-    do="torchrec.EmbeddingBagCollection with apply_optimizer_in_backward, its tables split over ranks by "
-    "DistributedModelParallel: the backward pass updates the rows that were read, and no gradient is written. On "
-    "Ascend: Rec SDK Torch, which has TorchRec's modules for NPUs.",
-    verify="Neither a gradient nor an optimizer of the size of the table is left in the profile.",
-    risk="Another library; checkpoints of tables change their form.",
+SHARDED_TABLES = variants(
+    "cure.sharded_tables",
+    {
+        "_ascend": Fit(chips=("ascend",), libraries=("torchrec",), phase="training"),
+        "": Fit(libraries=("torchrec",), phase="training"),
+    },
     source="TorchRec documentation; Rec SDK Torch, feature overview",
+    cases=("CMP-44",),
 )
-LEAN_CAPTURE = Action(
-    title="Capture once more, lean",
-    do="profile(with_stack=False, with_modules=False, profile_memory=False, record_shapes=False, "
-    "schedule=schedule(wait=10, warmup=1, active=2, repeat=1)); on Ascend at Level0; compare both.",
-    verify="If free time falls as far, the loss was the profiler's.",
-    risk="Fewer details.",
+LEAN_CAPTURE = variants(
+    "cure.lean_capture",
+    {"_ascend": OF_ASCEND, "": ANY},
     source="PyTorch documentation of torch.profiler: with_stack and profile_memory add overhead",
+    cases=("ENV-04",),
 )
-OFFLINE_KERNELS = Action(
-    title="Turn online compilation off",
-    do="torch_npu.npu.set_compile_mode(jit_compile=False) before the model is built; "
-    "keep input shapes fixed or bucketed.",
-    verify="aclopCompileAndExecute no longer appears after the warm-up, and free time falls.",
-    risk="Some operators run slower without shape-specialised code: compare the step time.",
+OFFLINE_KERNELS = variants(
+    "cure.offline_kernels",
+    {"": NPU, "_any": OF_ASCEND},
     source="torch_npu documentation of set_compile_mode",
+    cases=("CPU-01", "CPU-02"),
 )
-MORE_PER_LAUNCH = Action(
-    title="Give the device more for each launch",
-    do="A larger batch where memory and latency allow one; a fused optimizer: torch.optim.AdamW(…, fused=True) or "
-    "foreach=True; on Ascend torch_npu.optim.NpuFusedAdamW; no Python loop over samples, heads or experts.",
-    verify="The median kernel is longer than the time between two launches.",
-    risk="It is other work: a larger batch takes longer for each step. It changes the convergence: adapt the learning "
-    "rate.",
-    source="PyTorch performance tuning guide; msprof-analyze's advisor on fused optimizers",
+_FEWER_LAUNCHES = "PyTorch performance tuning guide; msprof-analyze's advisor on fused optimizers"
+MORE_PER_LAUNCH = (
+    *variants(
+        "cure.more_per_launch",
+        {"_ascend": _NPU_TRAINS, "_train": TORCH_TRAINS},
+        risk="cure.more_per_launch_risk_train",
+        source=_FEWER_LAUNCHES,
+        cases=("CPU-15", "CPU-26"),
+    ),
+    action("cure.more_per_launch", source=_FEWER_LAUNCHES, cases=("CPU-26",)),
 )
-NO_SYNCHRONISATION = Action(
-    title="Do not wait for the device inside the loop",
-    do="Take torch.cuda.synchronize() and torch.cuda.empty_cache() out of the loop; take torch.npu.synchronize() and "
-    "torch.npu.empty_cache() out of the loop; time with Event(enable_timing=True) read every 100 steps; copy from "
-    "pinned memory with tensor.to(device, non_blocking=True).",
-    verify="The calls are gone from most steps, and free time falls.",
-    risk="Errors of the device show later than the call that made them.",
+NO_SYNCHRONISATION = variants(
+    "cure.no_synchronisation",
+    {"_cuda": GPU, "_npu": NPU, "": ANY},
     source="PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
+    cases=("CPU-21",),
 )
-BETWEEN_GRAPHS = Action(
-    title="Shorten what the host does between two graphs",
-    do="Look at the host calls between one launch of the graph and the next: prepare the next batch while this one "
-    "runs; take sampling, copies and Python into the graph; several steps for each launch. vLLM: --async-scheduling. "
-    "SGLang: leave the overlap schedule on.",
-    verify="The time from the end of a graph to the begin of the next falls.",
-    risk="none",
+BETWEEN_GRAPHS = variants(
+    "cure.between_graphs",
+    {"_vllm": Fit(libraries=("vllm",)), "_sglang": Fit(libraries=("sglang",)), "": ANY},
+    risk=NO_RISK,
     source="PyTorch notes on CUDA semantics: CUDA graphs; vLLM and SGLang documentation of their schedulers",
 )
-PINNED_AND_FEW = Action(
-    title="Copy from pinned memory, and do not wait for it",
-    do="Make the tensors that are copied each step once, pinned (torch.empty(…, pin_memory=True), or the DataLoader's "
-    "pin_memory=True), and copy with tensor.to(device, non_blocking=True); make lengths, offsets and masks on the "
-    "device in place of copying them; gather small tensors into one copy.",
-    verify="Copies name pinned memory in the next profile, and their calls return at once.",
-    risk="The pinned tensor must stay as it is until its copy has ended.",
+LAUNCH_AS_GRAPH = variants(
+    "cure.graph",
+    {
+        "_npu": NPU,
+        "_vllm": Fit(libraries=("vllm",)),
+        "_sglang": Fit(libraries=("sglang",)),
+        "": Fit(chips=("cuda", "rocm"), frameworks=("pytorch",), unless=_ENGINES),
+    },
+    source="PyTorch notes on CUDA semantics: CUDA graphs; torch_npu's npugraphs",
+    cases=("CPU-12", "CPU-13"),
+)
+PINNED_AND_FEW = action(
+    "cure.pinned_and_few",
     source="CUDA runtime API, API synchronization behavior; PyTorch tutorial on pin_memory and non_blocking",
+    fit=TORCH,
+    cases=("IO-08",),
 )
-THREADS_BY_CORES = Action(
-    title="No more threads than cores, each rank on cores of its own",
-    do="export OMP_NUM_THREADS=<cores / ranks>; fewer DataLoader workers with one thread in each; "
-    "export CPU_AFFINITY_CONF=1; torchrun --numa-binding=node where ranks share a host.",
-    verify="The load falls, and free time per step with it.",
-    risk="Too few threads slow preparation on the host.",
+THREADS_BY_CORES = variants(
+    "cure.threads_by_cores",
+    {"_ascend": NPU, "_torch": TORCH, "": ANY},
     source="PyTorch performance tuning guide: utilize OpenMP; torch_npu's list of environment variables",
+    cases=("CPU-35", "CPU-36", "CPU-32", "CPU-45"),
 )
-COPY_AHEAD = Action(
-    title="Copy ahead, from pinned memory",
-    do="DataLoader(…, pin_memory=True) and batch.to(device, non_blocking=True), one batch ahead on a "
-    "stream of its own; gather small tensors into one before the copy.",
-    verify="Copies from the host overlap kernels in the next profile.",
-    risk="Pinned memory cannot be swapped out; the host tensor must stay unchanged until its copy ended.",
+COPY_AHEAD = action(
+    "cure.copy_ahead",
     source="PyTorch notes on CUDA semantics: use pinned memory buffers",
+    fit=TORCH,
+    cases=("IO-08", "IO-09", "IO-10", "IO-12"),
 )
-ASYNC_SAVE = Action(
-    title="Save in the background",
-    do="torch.distributed.checkpoint.async_save(state, checkpoint_id=path); on Ascend also "
-    "torch_npu.utils.save_async(state, path); save less often.",
-    verify="Steps that save are as long as the others.",
-    risk="Host memory for one copy of the state; a crash before the end loses that checkpoint.",
+ASYNC_SAVE = variants(
+    "cure.async_save",
+    {"": TORCH, "_any": ANY},
     source="PyTorch documentation of torch.distributed.checkpoint",
+    cases=("IO-16",),
 )
-KEEP_CACHED_MEMORY = Action(
-    title="Let the caching allocator keep its memory",
-    do="Remove empty_cache() from the loop; export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True "
-    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; make the first batch the longest; if memory is full, a smaller "
-    "micro-batch.",
-    verify="No allocation call is left after the warm-up, and num_alloc_retries stays 0.",
-    risk="More memory stays reserved.",
+KEEP_CACHED_MEMORY = variants(
+    "cure.cached_memory",
+    {"_npu": NPU, "_cuda": GPU, "": TORCH},
     source="PyTorch notes on CUDA semantics: memory management; torch_npu's list of environment variables",
+    cases=("MEM-02", "MEM-03", "MEM-16", "MEM-18"),
 )
-KEEP_PINNED_MEMORY = Action(
-    title="Take pinned memory once, and use it again",
-    do="Make the buffers before the loop (torch.empty(…, pin_memory=True)) and copy_ each batch into them; with a "
-    "DataLoader, pin_memory=True in place of calls of pin_memory() in the loop; batches of one size.",
-    verify="No call that takes pinned memory is left after the warm-up.",
-    risk="Pinned memory cannot be swapped out: keep the number of buffers small.",
-    source="PyTorch tutorial on pin_memory and non_blocking",
-)
-EXPANDABLE_SEGMENTS = Action(
-    title="Let segments grow",
-    do="export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; "
-    "for lengths that vary also roundup_power2_divisions:4.",
-    verify="Reserved over allocated falls below 1.3 at the peak.",
-    risk="Older drivers cannot use several devices from one process with it.",
+KEEP_PINNED_MEMORY = action(
+    "cure.pinned_memory", source="PyTorch tutorial on pin_memory and non_blocking", fit=TORCH
+)  # fmt: skip
+EXPANDABLE_SEGMENTS = variants(
+    "cure.expandable",
+    {"_npu": NPU, "_cuda": GPU},
     source="PyTorch notes on CUDA semantics; torch_npu's list of environment variables",
+    cases=("MEM-01", "MEM-02", "MEM-16", "MEM-18"),
 )
-RELEASE_TENSORS = Action(
-    title="Let go of what a step leaves",
-    do="losses.append(loss.detach()) in place of losses.append(loss); find what stays with "
-    "torch.cuda.memory._record_memory_history(); find what stays with torch.npu.memory._record_memory_history().",
-    verify="Memory at the beginning of a step stays the same over a hundred steps.",
-    risk="none",
+RELEASE_TENSORS = variants(
+    "cure.release",
+    {"_cuda": GPU, "_npu": NPU, "": TORCH},
+    risk=NO_RISK,
     source="PyTorch documentation: understanding memory usage",
+    cases=("MEM-04",),
 )
-
-MEASURE_A_LINK = (
-    "Measure that pair alone with two ranks: HCCL test; nccl-tests; look at its errors: hccn_tool -i N -stat -g, "
-    "npu-smi info -t topo; nvidia-smi nvlink -s -e; until it is mended, place heavy groups elsewhere."
+ONTO_VECTOR_CORES = action(
+    "cure.vector_cores", source="CANN, Ascend C programming guide: kernel types", fit=OF_ASCEND
+)  # fmt: skip
+HOLD_LESS = variants(
+    "cure.hold_less",
+    {"_train": TORCH_TRAINS, "": ANY},
+    source="PyTorch, Understanding CUDA Memory Usage; Megatron-LM, recompute and distributed optimizer",
+    cases=("MEM-05",),
 )
-ALIGNED_AXES = (
-    "A head size of 64 or 128; hidden and feed-forward sizes, and the vocabulary, in multiples of 256 elements on "
-    "Ascend; in multiples of 8 on NVIDIA, of 64 where that is cheap; --make-vocab-size-divisible-by 128."
+MIXED = variants(
+    "cure.mixed",
+    {"": Fit(frameworks=("pytorch",), types=("bf16",)), "_half_train": TORCH_TRAINS, "_half": TORCH},
+    source="PyTorch documentation of automatic mixed precision",
+    cases=("CMP-04",),
 )
-ALIGNED_AXES_SOURCE = "msprof-analyze, aicore_performance.yaml; NVIDIA, Matrix Multiplication Background User's Guide"
-WITH_STACKS = "with Python stacks (with_stack=True); on Ascend at Level1"
-READ_CLOCKS = (
-    "npu-smi info -t common -i DEVICE, npu-smi info -t power; nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE; "
-    "rocm-smi --showclocks --showpower"
-)
-MORE_WORK_FOR_A_KERNEL = (
-    "foreach=True or a fused optimizer; torch.compile for chains of small operators; larger batches; on Ascend tune "
-    "the longest with AOE; replace the longest by an operator of a library."
-)
-COMPARE_DEVICES = (
-    "Compare clock, temperature, power and processes of its device with another's: npu-smi info; nvidia-smi -q; swap "
-    "the two ranks' devices and profile again."
-)
-FUSED_LAYERS: Mapping[str, str] = {
-    "RMSNorm": "torch_npu.npu_rms_norm(x, weight, epsilon=eps)[0]",
-    "rotary embedding": "torch_npu.npu_rotary_mul(x, cos, sin)",
-    "SwiGLU": "torch_npu.npu_swiglu(torch.cat([gate, up], dim=-1)), from one product that makes both halves",
-    "attention": "torch_npu.npu_fusion_attention(q, k, v, heads, input_layout='BNSD', scale=scale, …)[0]",
+SCHEDULE_AHEAD: Mapping[str, Action] = {
+    "mindie": action(
+        "cure.schedule_mindie",
+        verify="cure.schedule_verify",
+        source="MindIE LLM development guide, asynchronous scheduling",
+        cases=("CPU-50",),
+    ),
+    "vllm": action(
+        "cure.schedule_vllm",
+        verify="cure.schedule_verify",
+        source="vLLM documentation, engine arguments: async-scheduling",
+    ),
 }
-"""Layers that the vendor's adapter has as one operator, with that operator's name."""
+"""The action to schedule ahead, by the inference service that runs."""
+KEEP_WORKERS = action(
+    "cure.keep_workers",
+    source="PyTorch documentation of torch.utils.data: persistent_workers",
+    fit=TORCH,
+    whole=True,
+    cases=("IO-06",),
+)
+FUSED_LAYERS: Mapping[str, Message] = {
+    "RMSNorm": sentence("cure.fused_rms_norm_do"),
+    "rotary embedding": sentence("cure.fused_rotary_do"),
+    "SwiGLU": sentence("cure.fused_swiglu_do"),
+    "attention": sentence("cure.fused_attention_do"),
+}
+"""Layers that the vendor's adapter has as one operator, with how to call it."""
+LINK_TOOLS: Mapping[str, str] = {
+    "ascend": "HCCL test, hccn_tool -i N -stat -g, npu-smi info -t topo",
+    "cuda": "nccl-tests, nvidia-smi nvlink -s -e",
+    "rocm": "rccl-tests, rocm-smi --showtopo",
+}
+CLOCK_TOOLS: Mapping[str, str] = {
+    "ascend": "npu-smi info -t common -i DEVICE, npu-smi info -t power",
+    "cuda": "nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE",
+    "rocm": "rocm-smi --showclocks --showpower",
+}
+DEVICE_TOOLS: Mapping[str, str] = {"ascend": "npu-smi info", "cuda": "nvidia-smi -q", "rocm": "rocm-smi"}
+"""What measures links, clocks and devices, by the word of the case base for the chip."""
+TILES: Mapping[str, int] = {"ascend": 256, "cuda": 8}
+"""The number of elements of which inner axes should be a multiple, by chip."""
+TILES_SOURCE = "msprof-analyze, aicore_performance.yaml; NVIDIA, Matrix Multiplication Background User's Guide"
+
+
+@message("cure.fused_optimizer")
+def fused_form(*, name: Name) -> None:
+    """To use the adapter's fused form of an optimizer."""
+
+
+@message("cure.fused_optimizer_do")
+def fused_form_do(*, name: Name) -> None:
+    """How to use the adapter's fused form of an optimizer."""
+
+
+_FUSED_VERIFY = sentence("cure.fused_optimizer_verify")
+_FUSED_RISK = sentence("cure.fused_optimizer_risk")
 
 
 def fused_optimizer(name: str) -> Action:
     """The action to use the adapter's fused form of an optimizer."""
     return Action(
-        title=f"Use torch_npu's fused form of {name}",
-        do=f"optimizer = torch_npu.optim.NpuFused{name}(model.parameters(), …) in place of torch.optim.{name} (each "
-        "optimizer of PyTorch that has a fused form there is named NpuFused…).",
-        verify="Foreach types are gone from kernel_details, and the optimizer's range is shorter.",
-        risk="It joins parameters and gradients into flat buffers: do not replace them afterwards.",
+        title=fused_form(name=name),
+        do=fused_form_do(name=name),
+        verify=_FUSED_VERIFY,
+        risk=_FUSED_RISK,
         source="msprof-analyze, affinity API: NpuFused optimizers",
+        fit=_NPU_TRAINS,
+        cases=("CPU-15",),
     )
-
-
-def launch_as_graph(device: Traits) -> Action:
-    """The action to launch the step as a graph, by the device's way to capture graphs."""
-    return Action(
-        title="Launch the step as a graph",
-        do="torch.npu.make_graphed_callables(model, (x,)) or torch.compile(model, backend='npugraphs')"
-        if device.fused
-        else "torch.compile(model, mode='reduce-overhead'); by hand torch.cuda.make_graphed_callables(model, (x,)). "
-        "vLLM: no --enforce-eager. SGLang: no --disable-cuda-graph.",
-        verify="Few launches are left in a step, and free time falls.",
-        risk="Shapes and addresses are fixed, branches on data are frozen, the graph keeps its memory.",
-        source="PyTorch notes on CUDA semantics: CUDA graphs; torch_npu's npugraphs",
-    )
-
-
-ONTO_VECTOR_CORES = Action(
-    title="Bring these operators onto the vector cores",
-    do="`hermes operators PATH` lists them with shapes and types: try float16, bfloat16 or float32 inputs and static "
-    "shapes; take the library's aclnn operator in place of a custom one; in Ascend C set the kernel's type to "
-    "KERNEL_TYPE_AIV_ONLY.",
-    verify="Their core is AI_VECTOR_CORE in the next capture at Level1.",
-    risk="Another kernel may round otherwise.",
-    source="CANN, Ascend C programming guide: kernel types",
-)
-HOLD_LESS = Action(
-    title="Hold less at the peak",
-    do="A smaller micro-batch with more accumulation; torch.utils.checkpoint around the modules that hold most; shard "
-    "parameters and optimizer states (FSDP's fully_shard, ZeRO, the distributed optimizer of Megatron and MindSpeed); "
-    "bfloat16 activations.",
-    verify="The same steps run, and the peak stays below what the device has.",
-    risk="Recomputation costs time, sharding communication; more accumulation leaves the sum of gradients as it is.",
-    source="PyTorch, Understanding CUDA Memory Usage; Megatron-LM, recompute and distributed optimizer",
-)
-
-MIXED = Action(
-    title="Compute in a type of 16 bits",
-    do="with torch.autocast(device, dtype=torch.bfloat16): loss = model(x); model.to(torch.bfloat16) once where no "
-    "weight learns; on a chip without it autocast with dtype=torch.float16, and a GradScaler where it trains.",
-    verify="Inputs of the longest products are 16 bits wide in the next profile, and they take less time.",
-    risk="Check that the loss follows the one in float32.",
-    source="PyTorch documentation of automatic mixed precision",
-)
-SCHEDULE_AHEAD: Mapping[str, Action] = {
-    "mindie": Action(
-        title="Let MindIE schedule ahead",
-        do="export MINDIE_ASYNC_SCHEDULING_ENABLE=1 before the service starts; where prefill and decode are on "
-        "different nodes, on those for decode alone.",
-        verify="Pauses between batches fall in the next profile of the service, and the time for a further token.",
-        risk="A request that has ended is computed once more. Not together with Look Ahead or Memory Decoding, and not "
-        "for n, best_of or beam search.",
-        source="MindIE LLM development guide, asynchronous scheduling",
-    ),
-    "vllm": Action(
-        title="Let vLLM schedule ahead",
-        do="vllm serve MODEL --async-scheduling",
-        verify="Pauses between batches fall in the next profile of the service, and the time for a further token.",
-        risk="Not every feature works with it: vLLM says at its start which.",
-        source="vLLM documentation, engine arguments: async-scheduling",
-    ),
-}
-"""The action to schedule ahead, by the inference service that runs."""
-KEEP_WORKERS = Action(
-    title="Keep the workers over epochs",
-    do="Give the DataLoader persistent_workers=True, and make it once, outside of the loop over epochs; "
-    "the same for the loader of the evaluation.",
-    verify="DataLoader.__iter__ takes a small part of the next capture around the start of an epoch.",
-    risk="The memory of the workers stays taken, and changes of the dataset object do not reach them.",
-    source="PyTorch documentation of torch.utils.data: persistent_workers",
-    whole=True,
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hermes.base.message import Text
+from hermes.base.message import Message, Text
 from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Key, Loss
 from hermes.model.leaf import Leaf, Risk
@@ -86,7 +86,7 @@ class Capture:
     `codes` are the findings that wait for the capture.
     """
 
-    why: str
+    why: Message
     ranks: tuple[int, ...]
     level: str
     options: tuple[str, ...]

@@ -38,7 +38,7 @@ def render_first_screen(
     # What users copy stands whole, however long.
     for capture in report.plan.captures[:1]:
         screen.raw(f"{screen.say(say_that.RECORD)}: {capture.command}", indent=0)
-        screen.line((capture.why, "dim"), indent=2, hang=0, most=2)
+        screen.line((screen.say(capture.why), "dim"), indent=2, hang=0, most=2)
     rest = ", ".join(written) or f"hermes analyze {' '.join(paths)} --full"
     screen.raw(f"{screen.say(say_that.REST)}: {rest}", indent=0)
 

@@ -98,7 +98,7 @@ def _together(one: Combined | None) -> dict[str, object] | None:
 
 def _capture(one: Capture) -> dict[str, object]:
     return {
-        "why": text_of(one.why),
+        "why": text_document(one.why),
         "ranks": list(one.ranks),
         "level": one.level or None,
         "options": texts(one.options),

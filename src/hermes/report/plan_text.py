@@ -86,7 +86,7 @@ def _next(screen: Screen, report: Report) -> None:
     for capture in report.plan.captures[:_CAPTURES]:
         own = f"  # {capture.profiler}" if capture.profiler else ""
         screen.line(("Record next: ", "green"), f"{capture.command}{own}", indent=2)
-        screen.line(f"{capture.why}.", indent=4, style="dim", most=2)
+        screen.line(f"{screen.say(capture.why)}.", indent=4, style="dim", most=2)
 
 
 def draw_code(screen: Screen, report: Report) -> None:

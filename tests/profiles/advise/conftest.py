@@ -52,6 +52,7 @@ def finding() -> Callable[..., Loss]:
         fault: Fault | None = None,
         confidence: float = 1.0,
         action: str = "",
+        cases: tuple[str, ...] = (),
     ) -> Loss:
         return Loss(
             code=code,
@@ -66,7 +67,14 @@ def finding() -> Callable[..., Loss]:
             confidence=confidence,
             evidence=(),
             actions=(
-                Action(title=action or f"cure {code}", do="this", verify="it falls", risk="none", source="a source"),
+                Action(
+                    title=action or f"cure {code}",
+                    do="this",
+                    verify="it falls",
+                    risk="none",
+                    source="a source",
+                    cases=cases,
+                ),
             ),
             replay=(f"change:{code}",) if low is not None else (),
         )

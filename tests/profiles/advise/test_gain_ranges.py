@@ -6,8 +6,7 @@ import pytest
 
 from hermes.model.finding import Gain
 from hermes.model.plan import NoiseFloor
-from hermes.profiles.advise.gain_bound import GainBound
-from hermes.profiles.advise.gain_ranges import CostCertainty, ranged
+from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, ranged
 from hermes.profiles.tree.gain_spread import spread_of
 
 REPLAYED = Gain(low_ns=1_000, high_ns=3_000, method="replay", basis="replayed")
@@ -61,8 +60,8 @@ def test_a_cost_is_known_as_well_as_it_is_counted_and_as_steps_are_alike() -> No
 def test_nothing_costs_more_than_the_step_and_nothing_of_a_host_more_than_its_device_is_free() -> None:
     assert known(0).most_ns(99_000, ["compute:5=0.8"]) == 100_000
     assert known(0, host=10_200).most_ns(10_000, ["host:data-loading=0"]) == 10_200
-    # What was counted was counted.
-    assert known(0, host=9_000).most_ns(10_000, ["host:data-loading=0"]) == 10_000
+    # Whatever was counted, the step cannot become shorter than the busiest device works.
+    assert known(0, host=9_000).most_ns(10_000, ["host:data-loading=0"]) == 9_000
 
 
 def test_of_launches_a_count_does_not_see_what_a_slow_host_does_between_them() -> None:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from hermes.model.finding import Loss
-from hermes.profiles.advise.gain_bound import GainBound
+from hermes.profiles.advise.bound_gains import GainBound
 from hermes.profiles.advise.rank_findings import Replay
 from hermes.profiles.pipeline.gains import StepReplay, with_gains
 

@@ -21,8 +21,7 @@ from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.model.structure_measures import JobSigns
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.advise.gain_bound import GainBound, only_host_changes
-from hermes.profiles.advise.gain_ranges import CostCertainty
+from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, only_host_changes
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 
 import pytest
 from tests.shared_jobs import FOUR, TWO, Jobs
@@ -40,6 +41,20 @@ def test_no_modelled_job_is_told_what_cannot_be(kind: FaultKind | None, form: Fo
     assert contradictions(jobs.report(job, form)) == ()
 
 
+KINDS: tuple[FaultKind, ...] = (
+    "slow_rank_compute", "slow_rank_host", "data_wait", "gc_pause", "recompilation", "host_bound_dispatch",
+    "synchronisation_calls", "small_packets", "frequency_drop", "exposed_all_reduce",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_job_with_two_faults_is_told_what_cannot_be(seed: int, jobs: Jobs) -> None:
+    chance = Random(seed)
+    faults = tuple(Fault(kind=kind, ranks=(chance.randrange(4),)) for kind in chance.sample(KINDS, 2))
+    form: Format = "ascend-db" if seed % 2 else "kineto"
+    assert contradictions(jobs.report(replace(FOUR, seed=seed, faults=faults), form)) == ()
+
+
 Break = Callable[[Report], Report]
 
 
@@ -72,8 +87,12 @@ def _first(report: Report, **changed: object) -> Report:
             ),
             "gives 120% of the step",
         ),
+        (
+            lambda one: replace(one, plan=replace(one.plan, actions=2 * one.plan.actions[:1])),
+            "2 actions for one cause",
+        ),
     ],
-    ids=["gain", "cost", "step", "path", "headline", "tree", "share"],
+    ids=["gain", "cost", "step", "path", "headline", "tree", "share", "cause"],
 )
 def test_a_report_that_cannot_be_is_seen(broken: Break, said: str, jobs: Jobs) -> None:
     report = jobs.report(replace(TWO, faults=(Fault(kind="data_wait"),)), "kineto")

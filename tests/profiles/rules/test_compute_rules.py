@@ -10,6 +10,7 @@ import pytest
 from tests.profiles.rules.rows import CHIP, computing, only, operator, silent, step_compute
 
 from hermes.base.say import say
+from hermes.knowledge.vendor_cures import fused_form_do
 from hermes.model.job import JobMeasures
 from hermes.model.step_measures import PeerWait, StepSplit
 from hermes.model.tensor_measures import MixedLayouts
@@ -250,10 +251,10 @@ def test_foreach_operations_of_an_optimizer_are_found_and_half_could_be_won(
     rows = [operator("ForeachAddList", "optimizer", 60), operator("ForeachNorm", "optimizer", 300)]
     finding = only(cmp012.optimizer_loops, having(one, *rows, operator("MatMul", "matmul", 640)))
     assert (finding.cost_ns, finding.gain.high_ns, finding.replay) == (60, 30, ("op:ForeachAddList=0.5",))
-    assert "NpuFusedSGD" in finding.actions[0].do
+    assert finding.actions[0].do == fused_form_do(name="SGD")
     roots = computing(operator("aten::_foreach_sqrt", "optimizer", 500), operator("mm", "matmul", 500))
     cuda = only(cmp012.optimizer_loops, measures([split()], *roots, vendors={0: "nvidia"}))
-    assert "AdamW(model.parameters(), …, fused=True)" in cuda.actions[0].do
+    assert cuda.actions[0].do == cmp012.use_fused_do(name="AdamW")
 
 
 def test_a_short_or_fused_optimizer_is_no_finding(one: JobMeasures) -> None:
@@ -271,7 +272,8 @@ def test_a_layer_of_parts_is_found_and_named(one: JobMeasures) -> None:
     # The longer of both stays.
     assert finding.cost_ns == 60
     assert say(finding.message).startswith("SwiGLU made of separate operators costs 6%")
-    assert [say(action.title) for action in finding.actions] == ["Use the fused SwiGLU"]
+    assert {say(action.title) for action in finding.actions} == {"Use the fused SwiGLU"}
+    assert [action.cases for action in finding.actions] == 2 * [("CMP-19",)]
 
 
 def test_parts_that_make_no_layer_or_save_little_are_no_finding(one: JobMeasures) -> None:

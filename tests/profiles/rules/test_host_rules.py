@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hermes.base.say import say
+from hermes.knowledge.vendor_cures import BETWEEN_GRAPHS, KEEP_PINNED_MEMORY, PINNED_AND_FEW
 from hermes.model.compute_measures import Losses, OperatorCost
 from hermes.model.finding import Loss
 from hermes.model.host_measures import CoreLoad, HostEvents, QueueDepth, SettingValues, Shapes
@@ -95,7 +96,7 @@ def test_memory_that_is_taken_is_said_to_be_the_host_s_or_the_device_s(
     made = measures([split()], row, free({"allocation": 21}))
     finding = found(mem002.allocation_in_step, made)
     assert f"freeing {said} leaves" in say(finding.message)
-    assert ("pinned" in finding.actions[0].title) is (name == "cudaHostAlloc")
+    assert (finding.actions[0] is KEEP_PINNED_MEMORY) is (name == "cudaHostAlloc")
 
 
 @KINDS
@@ -245,7 +246,7 @@ def test_tasks_that_come_from_a_graph_are_not_advised_to_be_one(
         cpu004.slow_dispatch, measures([split(free=900)], dispatch(small=90, graphed=80), free({"launching": 600}))
     )
     assert (finding.fault, finding.replay) == ("dispatch", ())
-    assert [one.title for one in finding.actions] == ["Shorten what the host does between two graphs"]
+    assert finding.actions == BETWEEN_GRAPHS
 
 
 def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(measures: Make, split: Make, sync: Make) -> None:
@@ -256,7 +257,7 @@ def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(measures: Ma
         ),
     )
     assert finding.fault == "copies_from_pageable_memory"
-    assert finding.actions[0].title == "Copy from pinned memory, and do not wait for it"
+    assert finding.actions[0] is PINNED_AND_FEW
 
 
 def test_what_no_path_explains_is_dispatch_as_far_as_the_host_was_handing_work_over(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hermes.base.message import Message
 from hermes.base.say import say
 from hermes.model.finding import Loss
 from hermes.model.host_measures import SettingValues
@@ -283,8 +284,8 @@ def test_a_printed_line_is_no_finding(measures: Make, split: Make, event: Make) 
 
 @pytest.mark.parametrize(
     ("direction", "title"),
-    [("on the device", "Copy less within the device"), ("host to device", "Copy ahead, from pinned memory"),
-     ("device to host", "Bring results back rarely, and all at once")],
+    [("on the device", "mem001.copy_less"), ("host to device", "cure.copy_ahead"),
+     ("device to host", "mem001.bring_back")],
 )  # fmt: skip
 def test_pinned_memory_is_advised_for_copies_of_the_host_alone(
     direction: str, title: str, measures: Make, split: Make
@@ -295,7 +296,7 @@ def test_pinned_memory_is_advised_for_copies_of_the_host_alone(
     )
     overlap = StepOverlap(rank=0, step=0, window_ns=1_000, parts=parts, states=(), absent=())
     slow = found(mem001.exposed_copies, measures([split(copy=200)], overlap))
-    assert [one.title for one in slow.actions] == [title]
+    assert [one.title for one in slow.actions] == [Message(title)]
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hermes.model.finding import Loss
 from hermes.model.job import JobMeasures
 from hermes.model.step_measures import ExposedOp, HostStall, PeerWait, StepSplit
 from hermes.profiles.rules import ALL
+from hermes.profiles.rules import evidence_messages as say_that
 from hermes.profiles.rules.communication import com001_exposed_communication as com001
 from hermes.profiles.rules.communication.com002_straggler import in_collectives as com002
 from hermes.profiles.rules.host import cpu002_recompilation as cpu002
@@ -213,9 +214,9 @@ def test_compilation_is_found_by_the_free_time_it_leaves(measures: Make, split: 
     finding = found(cpu002.recompilation, measures([split()], *rows))
     assert (finding.cost_ns, finding.share, finding.blames) == (96, 0.096, ("aclopCompileAndExecute",))
     assert [(one.what, one.value) for one in finding.evidence[2:]] == [
-        ("calls a step", 19.0),
-        ("host time in them", 500.0),
-        ("longest call", 96.0),
+        (say_that.CALLS, 19.0),
+        (say_that.HOST_TIME, 500.0),
+        (say_that.LONGEST_CALL, 96.0),
     ]
 
 

@@ -22,10 +22,8 @@ from hermes.model.report import Verdict
 from hermes.model.service_measures import Requests
 from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
-from hermes.profiles.advise.gain_bound import GainBound
-from hermes.profiles.advise.gain_ranges import CostCertainty, with_ranges
+from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, with_ranges, within_leaf
 from hermes.profiles.tree.attainable_gain import AttainableGain
-from hermes.profiles.tree.finding_cost_bound import bound_finding
 from hermes.profiles.tree.leaf_kinds import LeafKinds
 from hermes.profiles.tree.leaves_of_job import job_tree
 from hermes.profiles.tree.long_steps import long_steps
@@ -484,38 +482,38 @@ def test_a_finding_about_other_ranks_does_not_explain_the_leaf_of_one() -> None:
 def test_no_finding_costs_more_than_its_ranks_spend_in_its_leaves() -> None:
     spent = {0: {Leaf.DISPATCH: 9 * MS, Leaf.NORM: MS}, 1: {Leaf.DISPATCH: 4 * MS}}
     job = Job(steps=JobSteps(()), spent=spent)
-    cut = bound_finding(job, finding(Fault.SHORT_KERNELS, 40, ranks=(0, 1)))
+    cut = within_leaf(job, finding(Fault.SHORT_KERNELS, 40, ranks=(0, 1)))
     assert (cut.cost_ns, cut.gain.high_ns, cut.gain.low_ns) == (9 * MS, 9 * MS, 9 * MS)
-    assert bound_finding(job, finding(Fault.SHORT_KERNELS, 40, ranks=(1,))).cost_ns == 4 * MS
+    assert within_leaf(job, finding(Fault.SHORT_KERNELS, 40, ranks=(1,))).cost_ns == 4 * MS
     for whole in (
         finding(Fault.STRAGGLER, 40),
         finding(Fault.GROWING_MEMORY, 40),
         finding(Fault.DISPATCH, 40, ranks=(7,)),
     ):
-        assert bound_finding(job, whole) == whole
+        assert within_leaf(job, whole) == whole
 
 
 def test_a_finding_stands_under_the_leaf_in_which_its_ranks_spend_what_it_costs() -> None:
     spent = {0: {Leaf.LONG_LAUNCH: MS, Leaf.DISPATCH: 19 * MS}}
     job = Job(steps=JobSteps(()), spent=spent)
     long_ = replace(finding(Fault.LAUNCH_BLOCKING, 15), about=Leaf.LONG_LAUNCH)
-    cut = bound_finding(job, long_)
+    cut = within_leaf(job, long_)
     assert (cut.about, cut.cost_ns) == (Leaf.DISPATCH, 15 * MS)
-    short = bound_finding(job, replace(long_, cost_ns=2 * MS))
+    short = within_leaf(job, replace(long_, cost_ns=2 * MS))
     assert (short.about, short.cost_ns) == (Leaf.LONG_LAUNCH, MS)
     # Overlap cures no wait for another rank: exposed communication costs what is transfer.
     exposed = finding(Fault.EXPOSED_COMMUNICATION, 40)
     waits = Job(steps=JobSteps(()), spent={0: {Leaf.TRANSFER: 2 * MS, Leaf.WAIT: 38 * MS}})
-    assert bound_finding(waits, exposed).cost_ns == 2 * MS
+    assert within_leaf(waits, exposed).cost_ns == 2 * MS
     mixed = Job(steps=JobSteps(()), spent={0: {Leaf.COMMUNICATION: 30 * MS}})
-    assert (bound_finding(mixed, exposed).about, bound_finding(mixed, exposed).cost_ns) == (Leaf.COMMUNICATION, 30 * MS)
+    assert (within_leaf(mixed, exposed).about, within_leaf(mixed, exposed).cost_ns) == (Leaf.COMMUNICATION, 30 * MS)
 
 
 def test_no_range_of_a_gain_exceeds_the_leaves_and_shares_are_of_the_step_of_the_tree() -> None:
     spent = {0: {Leaf.DISPATCH: 8 * MS, Leaf.NORM: 2 * MS}}
     job = Job(steps=JobSteps(()), spent=spent, lengths={0: 10 * MS})
     one = replace(finding(Fault.SHORT_KERNELS, 7), replay=("launch:graph",))
-    cut = bound_finding(job, one)
+    cut = within_leaf(job, one)
     assert (cut.cost_ns, cut.share, cut.room_ns) == (7 * MS, 0.7, 8 * MS)
     floor = NoiseFloor(ns=0, step_ns=10 * MS, spread_ns=None, of="steps", unexplained_ns=None, least_ns=0)
     known = CostCertainty(floor=floor, room=GainBound(step_ns=10 * MS, host_ns=10 * MS))
@@ -532,8 +530,8 @@ def test_no_range_of_a_gain_exceeds_the_leaves_and_shares_are_of_the_step_of_the
 def test_a_cure_on_several_ranks_gives_back_their_waits_for_each_other_too() -> None:
     spent = {rank: {Leaf.DISPATCH: 8 * MS, Leaf.WAIT: 3 * MS} for rank in (0, 1)}
     job = Job(steps=JobSteps(()), spent=spent, lengths={0: 20 * MS, 1: 20 * MS})
-    assert bound_finding(job, finding(Fault.SHORT_KERNELS, 7, ranks=(0, 1))).room_ns == 11 * MS
-    assert bound_finding(job, finding(Fault.SHORT_KERNELS, 7, ranks=(1,))).room_ns == 8 * MS
+    assert within_leaf(job, finding(Fault.SHORT_KERNELS, 7, ranks=(0, 1))).room_ns == 11 * MS
+    assert within_leaf(job, finding(Fault.SHORT_KERNELS, 7, ranks=(1,))).room_ns == 8 * MS
 
 
 def test_what_can_be_won_of_work_is_told_by_the_upper_end_of_its_cure() -> None:

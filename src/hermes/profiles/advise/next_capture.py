@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hermes.base.message import Message
 from hermes.knowledge.recorders import Recorder
 from hermes.knowledge.vendor_traits import traits
 from hermes.model.finding import Loss
 from hermes.model.limit import Limit
 from hermes.model.plan import Capture
+from hermes.profiles.advise import messages
 from hermes.profiles.advise.rank_findings import Ranking, awaited
 
 UNRECORDED = Limit(value=0.2, unit="of the step is in no recorded call", source="docs/evidence/host-limits.md")
@@ -59,8 +61,7 @@ def _later(recorded: CaptureContents) -> Capture | None:
         return None
     return _capture(
         recorded, (), level="", stacks=False, findings=(),
-        why=f"{recorded.started:.0%} of this capture is the start of the job, which comes once: record steady steps, "
-        "and mark them",
+        why=messages.start_up(share=recorded.started),
     )  # fmt: skip
 
 
@@ -70,13 +71,10 @@ def _awaited(ranking: Ranking, recorded: CaptureContents) -> Capture | None:
     if not late:
         return None
     ranks = tuple(late)[:_MOST_RANKS]
-    many = len(ranks) > 1
-    names = ", ".join(map(str, ranks))
     return _capture(
         recorded,
         ranks,
-        why=f"The others wait for rank{'s' if many else ''} {names}, and what {'they do' if many else 'it does'} "
-        "meanwhile was not recorded",
+        why=messages.waited_for(n=len(ranks), ranks=ranks),
         level="Level1",
         stacks=True,
         findings=tuple(late.values()),
@@ -96,7 +94,7 @@ def _unseen(ranking: Ranking, recorded: CaptureContents) -> Capture | None:
     return _capture(
         recorded,
         ranks,
-        why=f"{len(missing)} of {recorded.expected} ranks were not recorded, and one of them may be who is waited for",
+        why=messages.unseen(missing=len(missing), every=recorded.expected),
         level="Level1",
         stacks=False,
         findings=exposed,
@@ -109,11 +107,11 @@ def _stacks(ranking: Ranking, recorded: CaptureContents) -> Capture | None:
     if not recorded.unrecorded and (recorded.stacks is not False or not (host or recorded.idle)):
         return None
     if recorded.unrecorded:
-        why = f"What the host did in {recorded.unrecorded:.0%} of the time was not recorded"
+        why = messages.unrecorded(share=recorded.unrecorded)
     elif recorded.host:
-        why = "The host's part has no Python stacks, so that it cannot be laid at a line of code"
+        why = messages.NO_STACKS
     else:
-        why = "No call of the host was recorded"
+        why = messages.NO_CALLS
     return _capture(
         recorded,
         (),
@@ -132,7 +130,7 @@ def _level(ranking: Ranking, recorded: CaptureContents) -> Capture | None:
     return _capture(
         recorded,
         (),
-        why="Level0 holds no shapes and counters of kernels, and no transfers by peer and link",
+        why=messages.NO_SHAPES,
         level="Level1",
         stacks=False,
         findings=device,
@@ -140,7 +138,13 @@ def _level(ranking: Ranking, recorded: CaptureContents) -> Capture | None:
 
 
 def _capture(
-    recorded: CaptureContents, ranks: tuple[int, ...], *, why: str, level: str, stacks: bool, findings: Sequence[Loss]
+    recorded: CaptureContents,
+    ranks: tuple[int, ...],
+    *,
+    why: Message,
+    level: str,
+    stacks: bool,
+    findings: Sequence[Loss],
 ) -> Capture:
     levels = any(traits(vendor).levels for vendor in recorded.vendors)
     command = ["hermes profile", f"--steps {_STEPS}"]

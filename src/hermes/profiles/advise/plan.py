@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hermes.base.message import Text
-from hermes.base.say import say
+from hermes.knowledge.actions import NO_RISK, action
 from hermes.knowledge.cases import Case
 from hermes.model.finding import Action, Key, Loss
 from hermes.model.plan import Advice, Capture, Combined, NoiseFloor, Plan
-from hermes.profiles.advise import messages
-from hermes.profiles.advise.gain_bound import TOGETHER
-from hermes.profiles.advise.gain_ranges import CostCertainty, ranged, with_ranges
+from hermes.profiles.advise.bound_gains import TOGETHER, CostCertainty, at_most, ranged, with_ranges
 from hermes.profiles.advise.matching_cases import MatchingCase, effort
 from hermes.profiles.advise.rank_findings import Ranking, Replay, awaited
 from hermes.profiles.tree.gain_spread import spread_of
@@ -60,8 +57,7 @@ def _in_range(one: Advice, findings: Mapping[Key, Loss], known: CostCertainty, s
     """An action with its gain as a range: how far such fixes were from their replayed gain."""
     own = [findings[key] for key in one.answers if key in findings]
     most = known.held_ns(known.most_ns(sum(each.cost_ns for each in own), one.specs), own)
-    gain = ranged(one.gain, one.specs, most)
-    gain = replace(gain, low_ns=min(gain.low_ns, step_ns), high_ns=min(gain.high_ns, step_ns))
+    gain = at_most(ranged(one.gain, one.specs, most), step_ns)
     return replace(
         one, gain=gain, share_low=min(gain.low_ns / step_ns, 1.0), share_high=min(gain.high_ns / step_ns, 1.0)
     )
@@ -115,17 +111,7 @@ def _sure(fit: MatchingCase) -> bool:
 
 def _about(finding: Loss, case: Case) -> bool:
     """Whether the finding asks for the change of a case."""
-    return any(_is_of(one, case) for one in finding.actions)
-
-
-def _is_of(action: Action, case: Case) -> bool:
-    """Whether an action names the case.
-
-    For a sentence: whether action and case name the same call, setting or class.
-    """
-    if isinstance(action.do, str):
-        return bool(_words(case.after) & _words(f"{say(action.title)} {action.do}"))
-    return case.id in action.cases
+    return any(case.id in one.cases for one in finding.actions)
 
 
 def _describes(finding: Loss) -> bool:
@@ -134,35 +120,12 @@ def _describes(finding: Loss) -> bool:
 
 
 def _own(finding: Loss, case: Case | None) -> Action:
-    """The finding's action for a case: the action that names the case or shares most words with it; else the first."""
-    if not finding.actions:
-        return _LOOK
-    if case is None:
-        return finding.actions[0]
-    wanted = _words(f"{case.cause} {case.cure} {case.after}")
-
-    def alike(action: Action) -> int:
-        if isinstance(action.do, str):
-            return len(_words(f"{say(action.title)} {action.do}") & wanted)
-        return int(case.id in action.cases)
-
-    return max(finding.actions, key=alike)
+    """The finding's first action that names the case; else the first action."""
+    named = (one for one in finding.actions if case is not None and case.id in one.cases)
+    return next(named, next(iter(finding.actions), _LOOK))
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word for word in re.findall(r"[a-z_]{4,}", text.lower()) if word not in _EVERYWHERE)
-
-
-_EVERYWHERE = frozenset({
-    "torch", "model", "device", "loss", "with", "true", "false", "self", "none", "from", "that", "step", "each", "then",
-    "where", "export", "unset", "tensor", "tensors", "batch", "train", "training", "functional", "import", "python",
-    "this", "have", "their", "them", "they", "than", "more", "only", "other", "once", "last", "dtype", "size",
-})  # fmt: skip
-"""Words of any program and any advice: two texts that share these words need not be about the same change."""
-_LOOK = Action(
-    title=messages.LOOK, do=messages.LOOK_DO, verify=messages.LOOK_VERIFY, risk=messages.NO_RISK,
-    source="the capture itself",
-)  # fmt: skip
+_LOOK = action("plan.look", risk=NO_RISK, source="the capture itself")
 
 
 def _effort(finding: Loss, best: MatchingCase | None, captures: Sequence[Capture]) -> str:

@@ -14,6 +14,7 @@ from hermes.model.host_measures import Before
 from hermes.model.limit import Limit
 from hermes.model.plan import Unprofiled
 from hermes.model.step_measures import StepSplit
+from hermes.profiles.advise.bound_gains import at_most
 from hermes.profiles.rules.gain_messages import without_profiler
 
 MOST_NS = Limit(
@@ -39,8 +40,7 @@ def unprofiled_gain(step: Unprofiled, gain: Gain) -> Gain:
     shrinks by that excess in proportion.
     """
     if gain.before or step.step_ns >= step.captured_ns:
-        high = min(gain.high_ns, step.step_ns)
-        return replace(gain, low_ns=min(gain.low_ns, high), high_ns=high)
+        return at_most(gain, step.step_ns)
     low = round(gain.low_ns * step.step_ns / step.captured_ns)
     whole = max(0, step.captured_ns - round(MOST_NS.value * step.calls))
     others = max(0, round((whole - gain.high_ns) * min(1.0, step.step_ns / max(1, whole))))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from hermes.model.fault import Fault
 from hermes.model.finding import Loss
 from hermes.model.plan import Advice, NoiseFloor, Unprofiled
-from hermes.profiles.advise.gain_bound import GainBound
-from hermes.profiles.advise.gain_ranges import CostCertainty
+from hermes.profiles.advise.bound_gains import CostCertainty, GainBound
 from hermes.profiles.advise.profiler_cost import unprofiled_gain
 from hermes.profiles.rules.gain_messages import beyond
 from hermes.profiles.rules.narrower_faults import PLACES, holds

@@ -20,8 +20,8 @@ from hermes.model.plan import Plan, Unprofiled
 from hermes.model.report import Coverage, Input
 from hermes.model.step_measures import StepSplit
 from hermes.model.structure_measures import JobSigns
+from hermes.profiles.advise.bound_gains import GainBound, within_leaf
 from hermes.profiles.advise.case_symptoms import JobFacts
-from hermes.profiles.advise.gain_bound import GainBound
 from hermes.profiles.advise.matching_cases import fitting
 from hermes.profiles.advise.next_capture import UNRECORDED, CaptureContents, next_captures
 from hermes.profiles.advise.noise import noise_floor, noise_floor_of_step, without_profiler
@@ -31,7 +31,6 @@ from hermes.profiles.advise.rank_findings import Ranking, rank
 from hermes.profiles.pipeline.gains import StepReplay, with_gains
 from hermes.profiles.rules._limits import FREE
 from hermes.profiles.rules.rule import by_share
-from hermes.profiles.tree.finding_cost_bound import bound_finding
 from hermes.profiles.tree.leaf_kinds import LeafKinds
 from hermes.profiles.tree.start_up import start_up
 
@@ -108,7 +107,7 @@ def ranked(
         floor = without_profiler(floor, known.captured_spread_ns, known.steps + captured)
     room = GainBound.of(job.steps)
     gained = with_gains(findings, replay, paths.only, room)
-    bounded = [kinds.placed(bound_finding(job, one)) for one in gained]
+    bounded = [kinds.placed(within_leaf(job, one)) for one in gained]
     return rank(bounded, replay, floor, step, room, kinds.claim)
 
 

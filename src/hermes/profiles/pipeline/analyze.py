@@ -18,7 +18,7 @@ from hermes.model.report import Report, Verdict
 from hermes.model.service_measures import Requests
 from hermes.model.step_measures import AscendSplit
 from hermes.model.sum_measures import RecordedSum
-from hermes.profiles.advise.gain_ranges import with_ranges
+from hermes.profiles.advise.bound_gains import with_ranges
 from hermes.profiles.engines.engine import Engine, LostRanksError, results_in_rank_order
 from hermes.profiles.engines.serial import Serial
 from hermes.profiles.load import Loaded, present, without

@@ -12,7 +12,7 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Loss
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepPath
-from hermes.profiles.advise.gain_bound import GainBound, only_host_changes
+from hermes.profiles.advise.bound_gains import GainBound, within_step
 from hermes.profiles.advise.noise import LEAST
 from hermes.profiles.load import Loaded
 from hermes.profiles.pipeline.critical_paths import StepLoader
@@ -26,8 +26,6 @@ from hermes.profiles.whatif.step_event_graph import JobStep
 # With more ranks, a replay of each finding takes longer than the rest of the analysis; `hermes whatif` has no limit.
 _RANKS = 64
 _NAMED, _LETTERS = 3, 60
-# The largest ratio of a replayed gain to the cost that a rule counted; a larger replay is not believed.
-_BEYOND = 1.5
 UNEXPLAINED = Limit(value=0.05, unit="of window", source="docs/evidence/noise.md")
 
 
@@ -68,26 +66,7 @@ def with_gains(
     then the gain is only a bound.
     """
     told = path is None or path.unexplained_share <= UNEXPLAINED.value
-    return tuple(_within(_with_gain(finding, replay, told=told), room) for finding in findings)
-
-
-def _within(finding: Loss, room: GainBound) -> Loss:
-    """Limit the finding's gain to its cost, and its cost to the step."""
-    if finding.endangers:
-        return finding
-    cost = finding.cost_ns
-    if finding.gain.replayed and only_host_changes(finding.replay):
-        # A replay also includes what the host's loss did to other ranks, and what it kept from running beside other
-        # work.
-        cost = max(cost, min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns))
-    if finding.gain.replayed and finding.fault is Fault.STRAGGLER:
-        # A wait that names its peer is one of several: a replay includes all collectives that the rank delays.
-        cost = max(cost, min(finding.gain.low_ns, room.waits_ns))
-    cost = min(cost, room.step_ns) if room.step_ns else cost
-    high = min(finding.gain.high_ns, cost)
-    gain = replace(finding.gain, low_ns=min(finding.gain.low_ns, high), high_ns=high)
-    share = finding.share * cost / finding.cost_ns if finding.cost_ns else finding.share
-    return replace(finding, cost_ns=cost, share=min(share, 1.0), gain=gain)
+    return tuple(within_step(_with_gain(finding, replay, told=told), room) for finding in findings)
 
 
 def _method(specs: Sequence[str], method: Text) -> Message:

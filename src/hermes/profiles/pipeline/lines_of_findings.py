@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from statistics import median
 
+from hermes.base.message import Message
 from hermes.knowledge.host_work import (
     CHECKPOINT,
     CHECKS,
@@ -17,6 +17,7 @@ from hermes.knowledge.host_work import (
     GC,
     OPTIMIZER,
     SYNCHRONISATION,
+    WAITING,
 )
 from hermes.knowledge.user_code import frame_of
 from hermes.model.code_measures import CodeLine, NamedLine
@@ -42,7 +43,7 @@ _EVENTS: dict[Fault, str] = {
     Fault.UNFUSED_OPTIMIZER: OPTIMIZER,
     Fault.EXPLICIT_SYNCHRONISATION: SYNCHRONISATION,
     Fault.SMALL_COLLECTIVES: COLLECTIVES,
-    Fault.SYNCHRONISING_CALL: "waiting for the device",
+    Fault.SYNCHRONISING_CALL: WAITING,
     Fault.WORKERS_STARTED_ANEW: DATA,
     Fault.TOO_FEW_WORKERS: DATA,
     Fault.BATCHES_OF_MANY_TENSORS: DATA,
@@ -51,7 +52,6 @@ _EVENTS: dict[Fault, str] = {
 }
 """Faults that are kinds of calls, each with its kind."""
 _IN_LOADER = (Fault.DATA_LOADING, Fault.DATA_READING, Fault.DATA_PROCESSING)
-_NAME_IN = re.compile(r"(?:time in|calls of|call of) (?P<name>\S.*)$")
 
 
 def with_lines(findings: Iterable[Loss], measures: JobMeasures) -> tuple[Loss, ...]:
@@ -134,7 +134,5 @@ def _said(line: str) -> str:
 
 def _names(finding: Loss) -> Iterator[str]:
     for item in finding.evidence:
-        if not isinstance(item.what, str):
+        if isinstance(item.what, Message):
             yield from (one.value for one in item.what.arguments if one.name == "name")
-        elif found := _NAME_IN.search(item.what):
-            yield found["name"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hermes.base.message import Message, Name, Text, message, sentence
+from hermes.base.message import Message, Name, message, sentence
 from hermes.knowledge.host_work import COMPILATION, DATA
 from hermes.model.code_measures import CodeLine
 from hermes.model.finding import Evidence, Gain
@@ -48,7 +48,7 @@ def idle_of(free: Rows[StepFree], rank: int) -> int:
     return sum(part.ns for step in free.of(rank) for part in step.parts if part.component == "host")
 
 
-def gain_of(job: Job, rank: int, cost_ns: int, method: Text) -> Gain:
+def gain_of(job: Job, rank: int, cost_ns: int, method: Message) -> Gain:
     """The gain: half to all of the cost without a device, where nothing runs beside the host; otherwise a bound."""
     low = 0 if has_device(job, rank) else round(cost_ns * _LEAST_LEFT)
     return Gain(low_ns=low, high_ns=cost_ns, method=at_most(when=method))

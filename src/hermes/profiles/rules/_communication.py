@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hermes.base.message import Text
+from hermes.base.message import Message
 from hermes.model.comm_measures import GroupOp, LinkPair
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -78,7 +78,12 @@ def exposed_comm(overlaps: Rows[StepOverlap], split: StepSplit) -> int | None:
 
 
 def exposed_loss(
-    job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], what: Text, limit: Limit, costs: Mapping[int, float]
+    job: Job,
+    overlaps: Rows[StepOverlap],
+    groups: Rows[GroupOp],
+    what: Message,
+    limit: Limit,
+    costs: Mapping[int, float],
 ) -> Spent | None:
     """The ranks on which `costs` exceed the limit; a cost counts at most up to the rank's exposed transfers."""
     most = exposed_by_rank(job, groups)

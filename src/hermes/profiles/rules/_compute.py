@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from hermes.base.globs import literal_pattern
-from hermes.base.message import Text
+from hermes.base.message import Message
 from hermes.knowledge.cost.tensors import shapes_of
 from hermes.knowledge.vendor_traits import Traits, common_traits
 from hermes.model.compute_measures import OTHERS, OperatorCost, StepCompute
@@ -16,6 +16,7 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules._cost_by_rank import Spent, loss, place
+from hermes.profiles.rules.evidence_messages import of_operator
 from hermes.profiles.rules.rule import by_share
 
 _SHOWN = 3
@@ -35,7 +36,7 @@ Key = tuple[object, ...]
 def lost(
     job: Job,
     computes: Rows[StepCompute],
-    what: Text,
+    what: Message,
     part: Callable[[StepCompute], int | None],
     of_kernels: Limit,
     of_window: Limit,
@@ -98,7 +99,7 @@ def operators(
     job: Job,
     ops: Rows[OperatorCost],
     computes: Rows[StepCompute],
-    what: Text,
+    what: Message,
     limit: Limit,
     ns: Callable[[OperatorCost], float],
 ) -> Spent | None:
@@ -127,7 +128,7 @@ def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> 
     """The loss and shapes of the first operators; a loss is a share of all compute, which more steps do not change."""
     return tuple(
         Evidence(
-            what=f"{short(row.operator)} {short(row.shapes)}".strip(),
+            what=of_operator(operator=short(row.operator), shapes=short(row.shapes) or None),
             value=round(row.share * ns(row) / row.ns, 6) if row.ns else 0.0,
             unit="of the time of all kernels",
             threshold=None,
@@ -140,8 +141,8 @@ def shown(rows: Sequence[OperatorCost], ns: Callable[[OperatorCost], float]) -> 
 
 
 def of_operators(
-    job: Job, ops: Rows[OperatorCost], found: Spent, part: Callable[[OperatorCost], float], *, title: Text, gain: Gain,
-    confidence: float, actions: tuple[Action, ...],
+    job: Job, ops: Rows[OperatorCost], found: Spent, part: Callable[[OperatorCost], float], *, title: Message,
+    gain: Gain, confidence: float, actions: tuple[Action, ...],
 ) -> Loss:  # fmt: skip
     """A finding about a part of the operators' time: the longest are blamed, and the replay removes that part."""
     worst = longest(ops, part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hermes.base.message import Text
+from hermes.base.message import Message
 from hermes.base.units import duration
 from hermes.model.finding import Evidence, step_moment
 from hermes.model.job import Job
@@ -29,7 +29,7 @@ class Spent:
 
 def loss(
     job: Job,
-    what: Text,
+    what: Message,
     limit: Limit,
     cost: Callable[[StepSplit], int | None],
     length: Callable[[StepSplit], int] = lambda split: split.window_ns,

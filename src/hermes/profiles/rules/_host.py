@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from hermes.base.message import Text
+from hermes.base.message import Message
 from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON
 from hermes.model.finding import Blame, Evidence, FindingMoment, Gain
 from hermes.model.host_measures import Before, HostEvents, SettingValues, SyncCall
@@ -25,12 +25,12 @@ LAUNCHING = (LAUNCH, OPERATOR, PYTHON)
 """The kinds of host work that launch work on the device, as far as calls tell."""
 
 
-def bound(job: Job, found: Spent, method: Text, *, before: bool = False) -> Gain:
+def bound(job: Job, found: Spent, method: Message, *, before: bool = False) -> Gain:
     """The gain of removing a loss, as computed by `won`."""
     return won(job, found.worst.rank, found.cost_ns, method, before=before)
 
 
-def won(job: Job, rank: int, cost_ns: int, method: Text, *, before: bool = False) -> Gain:
+def won(job: Job, rank: int, cost_ns: int, method: Message, *, before: bool = False) -> Gain:
     """The gain of removing a rank's loss: at most the cost; without a device all of it: nothing runs beside the host.
 
     `before`: the loss was counted in steps before the capture.
@@ -47,7 +47,7 @@ def window_ns(split: StepSplit) -> int:
 
 def host_loss(
     job: Job,
-    what: Text,
+    what: Message,
     limit: Limit,
     cost: Callable[[StepSplit], int | None],
     length: Callable[[StepSplit], int] | None = None,
@@ -198,7 +198,7 @@ def larger(*costs: int | None) -> int | None:
 
 
 def fact(
-    job: Job, rank: int, what: Text, value: float, unit: str, threshold: float | None = None, source: str = "",
+    job: Job, rank: int, what: Message, value: float, unit: str, threshold: float | None = None, source: str = "",
     at_ns: int | None = None,
 ) -> Evidence:  # fmt: skip
     """A number of one rank as evidence; `source` says where it comes from, if not from the calls of the capture.
@@ -241,12 +241,12 @@ def of_stalls(job: Job, stalls: Rows[HostStall], rank: int, cause: str) -> tuple
         for row in stalls
         if row.rank == rank and row.cause == cause
         for one in (
-            fact(job, rank, "calls a step", row.calls / steps, "calls"),
-            fact(job, rank, "host time in them", row.host_ns / steps, "ns a step"),
+            fact(job, rank, say.CALLS, row.calls / steps, "calls"),
+            fact(job, rank, say.HOST_TIME, row.host_ns / steps, "ns a step"),
             fact(
                 job,
                 rank,
-                "longest call",
+                say.LONGEST_CALL,
                 row.longest_ns,
                 "ns",
                 source=f"at {row.longest_at_ns} ns",

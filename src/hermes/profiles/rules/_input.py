@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from hermes.base.message import Text, sentence
+from hermes.base.message import Message, sentence
 from hermes.model.finding import Evidence
 from hermes.model.host_measures import Before
 from hermes.model.input_measures import Fetches, InputRates
@@ -32,7 +32,7 @@ def fetches_of(fetches: Rows[Fetches], rank: int) -> Fetches | None:
 
 
 def fetch_loss(
-    job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], what: Text, limit: Limit, kinds: Collection[str]
+    job: Job, fetches: Rows[Fetches], unprofiled: Rows[Before], what: Message, limit: Limit, kinds: Collection[str]
 ) -> Spent | None:
     """The rank that loses most to fetching in loops of these kinds; from steps before the capture if counted there."""
     length = counted_step(job, unprofiled, WAITED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hermes.base.message import Text
+from hermes.base.message import Message
 from hermes.base.units import whole_number
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.finding import Evidence
@@ -41,7 +41,7 @@ def threaded(
     settings: Rows[SettingValues],
     ops: Rows[OperatorCost],
     computes: Rows[StepCompute],
-    what: Text,
+    what: Message,
     limit: Limit,
     worth: Limit,
     ranks: Mapping[int, float],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hermes.base.message import Count, Name, message, sentence
 
 CALLS = sentence("evidence.calls")
+HOST_TIME = sentence("evidence.host_time_in_them")
 LONGEST_CALL = sentence("evidence.longest_call")
 STEPS_HIT = sentence("evidence.steps_hit")
 MEDIAN_FETCH = sentence("evidence.median_fetch")
@@ -35,3 +36,8 @@ def before(*, n: Count) -> None:
 @message("evidence.cores_free")
 def cores_free(*, n: Count) -> None:
     """The number of idle host cores."""
+
+
+@message("evidence.operator")
+def of_operator(*, operator: Name, shapes: Name | None = None) -> None:
+    """One operator, with the shapes of its inputs."""

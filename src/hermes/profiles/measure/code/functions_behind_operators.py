@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from hermes.base.enclosing_calls import enclosing
-from hermes.knowledge.host_work import EVENTS, GC
+from hermes.knowledge.host_work import EVENTS, GC, WAITING
 from hermes.knowledge.user_code import frame_of
 from hermes.model.code_measures import NamedLine
 from hermes.profiles.measure.code.line_samples import LineSamples, seen_of
@@ -69,7 +69,7 @@ class _Index:
             pauses = gc.select("start_ns", "dur_ns").join(self.found.loop, how="cross")
             yield from self._event(GC, pauses, self._seen_after(pauses))
         waits = self.found.parts.lazy().filter(pl.col("what") == WAIT)
-        yield from self._of("event", waits.with_columns(pl.lit("waiting for the device").alias("name")), {})
+        yield from self._of("event", waits.with_columns(pl.lit(WAITING).alias("name")), {})
 
     def _event(self, what: str, rows: pl.DataFrame, line: str = "") -> Iterator[NamedLine]:
         # A call with a telling name may itself be a user's function; a garbage collection begins inside one.

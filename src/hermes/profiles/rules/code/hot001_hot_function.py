@@ -44,6 +44,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from hermes.base.message import Message, Name, Share, message, sentence
+from hermes.knowledge.actions import NO_RISK
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.model.advice_fit import Fit
@@ -65,7 +66,6 @@ from hermes.profiles.rules._code import (
 )
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._host import has_device
-from hermes.profiles.rules.action_messages import NO_RISK
 from hermes.profiles.rules.rule import by_share, rule
 from hermes.profiles.rules.title_messages import some_of
 

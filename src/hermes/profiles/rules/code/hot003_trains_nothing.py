@@ -46,7 +46,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hermes.base.message import Message, Name, Share, Text, message, sentence
+from hermes.base.message import Message, Name, Share, message, sentence
+from hermes.knowledge.actions import OTHER_SUMS
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OPTIMIZER
 from hermes.model.advice_fit import Fit
@@ -59,7 +60,6 @@ from hermes.model.limit import Limit
 from hermes.profiles.rules._code import mean_steps
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._host import events_of, fact, has_device, won
-from hermes.profiles.rules.action_messages import OTHER_SUMS
 from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
@@ -88,7 +88,14 @@ def _beyond(job: Job, rank: int, ns: int) -> bool:
 
 
 def _loss(
-    job: Job, rank: int, ns: int, said: Message, method: Text, what: Text, *facts: tuple[Text, float, str], **more: Any
+    job: Job,
+    rank: int,
+    ns: int,
+    said: Message,
+    method: Message,
+    what: Message,
+    *facts: tuple[Message, float, str],
+    **more: Any,
 ) -> Loss:
     """A finding about a part of a rank's step: its message, its gain, and the numbers behind it."""
     step_ns = mean_steps(job)[rank]

@@ -95,7 +95,7 @@ def _actions(row: LongSteps) -> tuple[Action, ...]:
     if row.why == STARTING:
         return (KEEP_WORKERS,)
     if row.why == CHECKPOINT:
-        return (ASYNC_SAVE,)
+        return ASYNC_SAVE
     return _RARELY if row.line else (_LOOK,)
 
 

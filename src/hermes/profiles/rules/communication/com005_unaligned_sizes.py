@@ -29,11 +29,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Share, message, sentence
+from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.vendor_traits import traits
+from hermes.model.advice_fit import ANY, Fit
 from hermes.model.comm_measures import Alignment, GroupOp
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Evidence, Gain, Loss
+from hermes.model.finding import Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
@@ -93,16 +95,7 @@ def unaligned_sizes(
             ),
         ),
         replay=() if lost is None else (f"comm:*={1 - lost * share:.4g}",),
-        actions=(
-            Action(
-                title="Pad buffers to multiples of 512 bytes",
-                do="--use-distributed-optimizer --param-and-grad-buffer-pad 512 in MindSpeed; pad "
-                "flattened buckets so that each rank's share is a multiple of 512 bytes.",
-                verify=PAD_BUFFERS_VERIFY,
-                risk=PAD_BUFFERS_RISK,
-                source="MindSpeed, param-and-grad-buffer-pad.md; msprof-analyze, byte_alignment.yaml",
-            ),
-        ),
+        actions=_PAD,
     )
 
 
@@ -124,8 +117,12 @@ def _speeds(row: Alignment) -> str:
 
 
 UNALIGNED = sentence("com005.unaligned")
-PAD_BUFFERS_VERIFY = sentence("com005.pad_buffers_verify")
-PAD_BUFFERS_RISK = sentence("com005.pad_buffers_risk")
+_PAD = variants(
+    "com005.pad_buffers",
+    {"_mindspeed": Fit(libraries=("mindspeed",), phase="training"), "": ANY},
+    source="MindSpeed, param-and-grad-buffer-pad.md; msprof-analyze, byte_alignment.yaml",
+    cases=("COM-11", "COM-12"),
+)
 NONE_ALIGNED = sentence("com005.none_aligned")
 AS_FAST = sentence("com005.as_fast")
 

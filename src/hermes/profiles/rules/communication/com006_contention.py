@@ -94,7 +94,7 @@ def contention(job: Job, groups: Rows[GroupOp], slowdowns: Rows[Contention], ops
             ),
         ),
         replay=_alone([(row.name, row.loss_ns) for row in worst], ops),
-        actions=(ROOM_BESIDE_TRANSFERS,),
+        actions=ROOM_BESIDE_TRANSFERS,
     )
 
 

@@ -30,11 +30,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Name, Share, message, sentence
+from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import BUCKETS, OPTIMIZER, REDUCING
+from hermes.model.advice_fit import Fit
 from hermes.model.compute_measures import OperatorCost
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Evidence, Gain, Loss
+from hermes.model.finding import Evidence, Gain, Loss
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -91,16 +93,7 @@ def reduction_per_micro_batch(
                 where=f"rank {found.worst.rank}",
             ),
         ),
-        actions=(
-            Action(
-                title="Reduce at the last micro-batch only",
-                do="with model.no_sync() if number < last else contextlib.nullcontext(): loss(model(x)).backward(); "
-                "Lightning: accumulate_grad_batches; Accelerate: accumulate().",
-                verify=REDUCE_LAST_VERIFY,
-                risk=REDUCE_LAST_RISK,
-                source="PyTorch documentation of DistributedDataParallel.no_sync",
-            ),
-        ),
+        actions=_REDUCE_LAST,
     )
 
 
@@ -139,8 +132,16 @@ def _repeated(events: Rows[HostEvents], ops: Rows[OperatorCost], rank: int) -> i
 
 COST = sentence("com010.cost")
 PASSES = sentence("com010.passes")
-REDUCE_LAST_VERIFY = sentence("com010.reduce_last_verify")
-REDUCE_LAST_RISK = sentence("com010.reduce_last_risk")
+_REDUCE_LAST = variants(
+    "com010.reduce_last",
+    {
+        "_lightning": Fit(libraries=("lightning",), phase="training"),
+        "_accelerate": Fit(libraries=("accelerate",), phase="training"),
+        "": Fit(libraries=("ddp",), phase="training"),
+    },
+    source="PyTorch documentation of DistributedDataParallel.no_sync",
+    cases=("COM-08",),
+)
 ONE_REDUCTION = sentence("com010.one_reduction")
 
 

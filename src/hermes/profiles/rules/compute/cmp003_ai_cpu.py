@@ -31,10 +31,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Share, message, sentence
+from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
+from hermes.knowledge.vendor_cures import NPU, OF_ASCEND
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Gain, Loss
+from hermes.model.finding import Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import lost, of_operators
@@ -61,17 +63,7 @@ def ai_cpu(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -> It
         title=spent(share=percents(found.share)),
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=NEXT_TO_NOTHING)),
         confidence=confidence("CMP003"),
-        actions=(
-            Action(
-                title="Keep these operators on AI Core",
-                do='`hermes sql PATH "select type, input_dtypes, input_shapes, sum(dur_ns) from kernel where unit = '
-                "'ai_cpu' group by all order by 4 desc\"` lists them; convert int16, int64 and float64 inputs to int32 "
-                "or float32, and replace x[mask] = v by torch.where(mask, v, x).",
-                verify=KEEP_ON_AI_CORE_VERIFY,
-                risk=KEEP_ON_AI_CORE_RISK,
-                source="ModelArts best practice, replacing AI CPU operators; msprof-analyze, aicpu_rules.yaml",
-            ),
-        ),
+        actions=_KEEP,
     )  # fmt: skip
 
 
@@ -81,8 +73,12 @@ def _there(row: OperatorCost) -> float:
 
 COST = sentence("cmp003.cost")
 NEXT_TO_NOTHING = sentence("cmp003.next_to_nothing")
-KEEP_ON_AI_CORE_VERIFY = sentence("cmp003.keep_on_ai_core_verify")
-KEEP_ON_AI_CORE_RISK = sentence("cmp003.keep_on_ai_core_risk")
+_KEEP = variants(
+    "cmp003.keep_on_ai_core",
+    {"_torch": NPU, "": OF_ASCEND},
+    source="ModelArts best practice, replacing AI CPU operators; msprof-analyze, aicpu_rules.yaml",
+    cases=("CMP-01", "CMP-31"),
+)
 
 
 @message("cmp003.spent")

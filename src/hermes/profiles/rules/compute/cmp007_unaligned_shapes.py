@@ -29,10 +29,12 @@ Pad the axis in a small test: more operations must take less time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from hermes.base.message import Share, message, sentence
+from hermes.base.message import Count, Names, Share, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import ALIGNED_AXES, ALIGNED_AXES_SOURCE
+from hermes.knowledge.vendor_cures import TILES, TILES_SOURCE
+from hermes.model.advice_fit import Fit
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
@@ -77,16 +79,21 @@ def unaligned_shapes(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompu
         assumed=worst[0].chip not in aims,
         evidence=(*found.evidence, *shown(worst, beyond)),
         replay=faster(ops, beyond) if worst[0].chip in aims else (),
-        actions=(
-            Action(
-                title=f"Pad the inner axes of {', '.join(named(worst))}",
-                do=ALIGNED_AXES,
-                verify=PAD_VERIFY,
-                risk=PAD_RISK,
-                source=ALIGNED_AXES_SOURCE,
-            ),
-        ),
+        actions=_pad(named(worst)),
     )
+
+
+def _pad(operators: tuple[Blame, ...]) -> tuple[Action, ...]:
+    base = Action(
+        title=pad(operators=operators),
+        do=pad_do(),
+        verify=PAD_VERIFY,
+        risk=PAD_RISK,
+        source=TILES_SOURCE,
+        cases=("CMP-11",),
+    )
+    own = (replace(base, do=pad_do(elements=size), fit=Fit(chips=(chip,))) for chip, size in TILES.items())
+    return (*own, base)
 
 
 def _aims(ops: Rows[OperatorCost]) -> dict[str | None, float]:
@@ -109,3 +116,13 @@ PAD_RISK = sentence("cmp007.pad_risk")
 @message("cmp007.do_not_fit")
 def do_not_fit(*, share: Share) -> None:
     """Shapes of products do not fit the chip's tile."""
+
+
+@message("cmp007.pad")
+def pad(*, operators: Names) -> None:
+    """To pad the inner axes of operators."""
+
+
+@message("cmp007.pad_do")
+def pad_do(*, elements: Count | None = None) -> None:
+    """Which sizes to choose."""

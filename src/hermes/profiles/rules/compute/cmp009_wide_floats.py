@@ -31,9 +31,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from hermes.base.message import Name, Share, message, sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.operators import MATRIX
-from hermes.knowledge.vendor_cures import MIXED, SHORTER_FLOATS
+from hermes.knowledge.vendor_cures import MIXED, SHORTER_FLOATS, TORCH
 from hermes.model.compute_measures import SWITCHED, ChipUsed, OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
@@ -69,8 +70,8 @@ def wide_floats(
     def saved(row: OperatorCost) -> float:
         return 0.0 if _is_double(job, row) else _saved(job, row, by_chip.get(row.chip))
 
-    yield from _found(job, ops, computes, double, _SINGLE)
-    yield from _found(job, ops, computes, saved, None)
+    yield from _found(job, ops, computes, double, (_SINGLE,))
+    yield from _found(job, ops, computes, saved, ())
 
 
 def _found(
@@ -78,16 +79,16 @@ def _found(
     ops: Rows[OperatorCost],
     computes: Rows[StepCompute],
     saved: Callable[[OperatorCost], float],
-    action: Action | None,
+    actions: tuple[Action, ...],
 ) -> Iterator[Loss]:
-    """At most one finding; without an `action`, with the chip's action."""
+    """At most one finding; without `actions`, with the chip's action."""
     found = operators(job, ops, computes, COST, LIMIT, saved)
     if found is None:
         return
     worst = longest(ops, saved)
     types = ", ".join(sorted({row.precision for row in worst}))
     yield Loss(
-        message=(products_cost if action is None else operators_cost)(types=types, share=percents(found.share)),
+        message=(products_cost if not actions else operators_cost)(types=types, share=percents(found.share)),
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
@@ -96,7 +97,7 @@ def _found(
         confidence=confidence("CMP009.float64" if _is_double(job, worst[0]) else "CMP009"),
         evidence=(*found.evidence, *shown(worst, saved)),
         # Whether operators keep their share of the roof is not known, so nothing is replayed.
-        actions=(action or (SHORTER_FLOATS if of_device(job, found.ranks).fused else MIXED),),
+        actions=actions or ((SHORTER_FLOATS,) if of_device(job, found.ranks).fused else MIXED),
     )
 
 
@@ -115,14 +116,10 @@ def _saved(job: Job, row: OperatorCost, chip: ChipUsed | None) -> float:
     return row.ns * chip.saved_in(row, _FASTER.get(row.precision, ())) if chip else 0.0
 
 
-_SINGLE = Action(
-    title="Compute in float32",
-    do="Find all that makes doubles, and change it together, for operators refuse to mix types: first "
-    "torch.set_default_dtype(torch.float64), and .double() of the model; then the data, for NumPy's arrays are float64 "
-    "by themselves: .astype(numpy.float32) of the array, or .float() of the tensor, where the dataset hands it over.",
-    verify=sentence("cmp009.compute_float32_verify"),
-    risk=sentence("cmp009.compute_float32_risk"),
+_SINGLE = action(
+    "cmp009.compute_float32",
     source="PyTorch documentation of torch.from_numpy and torch.set_default_dtype",
+    fit=TORCH,
     whole=True,
 )
 

@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.base.message import Share, message, sentence
+from hermes.base.message import Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import fused_optimizer
+from hermes.knowledge.vendor_cures import TORCH_TRAINS, fused_optimizer
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Gain, Loss
@@ -85,11 +85,13 @@ def _foreach(row: OperatorCost) -> float:
 
 def _fused(name: str) -> Action:
     return Action(
-        title=f"Use the fused form of {name}",
-        do=f"torch.optim.{name}(model.parameters(), …, fused=True); or the optimizers of apex.",
+        title=use_fused(name=name),
+        do=use_fused_do(name=name),
         verify=USE_FUSED_VERIFY,
         risk=USE_FUSED_RISK,
         source="PyTorch documentation of torch.optim",
+        fit=TORCH_TRAINS,
+        cases=("CPU-15",),
     )
 
 
@@ -102,3 +104,13 @@ USE_FUSED_RISK = sentence("cmp012.use_fused_risk")
 @message("cmp012.separate_passes")
 def separate_passes(*, share: Share) -> None:
     """The optimizer passes over each parameter separately."""
+
+
+@message("cmp012.use_fused")
+def use_fused(*, name: Name) -> None:
+    """To use the fused form of an optimizer."""
+
+
+@message("cmp012.use_fused_do")
+def use_fused_do(*, name: Name) -> None:
+    """How to use the fused form of an optimizer."""

@@ -83,9 +83,7 @@ def padding(job: Job, paddings: Rows[Padding], ops: Rows[OperatorCost], computes
             Evidence(what=PADDED, value=round(share, 4), unit=LIMIT.unit, threshold=LIMIT.value,
                      where=f"a mean of {worst.before:.0f} tokens of a batch before, {worst.after:.0f} after"),
         ),
-        actions=(
-            BUCKETS_OF_LENGTH,
-        ),
+        actions=BUCKETS_OF_LENGTH,
     )  # fmt: skip
 
 

@@ -32,11 +32,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Message, Name, Share, message, sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
-from hermes.model.advice_fit import Fit
+from hermes.knowledge.vendor_cures import TORCH
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Gain, Loss
+from hermes.model.finding import Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import KeptConcat
@@ -95,24 +96,13 @@ def growing_concat(
 
 
 _ACTIONS = (
-    Action(
-        title="Write over the oldest rows of a tensor that is kept",
-        do="queue[at : at + n] = new.detach(); at = (at + n) % len(queue), where len(queue) is a multiple of n, or "
-        "queue.index_copy_(0, (at + torch.arange(n)) % len(queue), new.detach()). A cache that grows: make it once for "
-        "the longest sequence, write keys.narrow(2, at, n).copy_(new), and read keys.narrow(2, 0, at + n).",
-        verify=sentence("cmp018.write_over_oldest_verify"),
-        risk="Rows of a ring are in another order; a graph that has not run backward yet and still needs the old "
-        "values gets the new ones or an error: write after the optimizer's step.",
+    action(
+        "cmp018.write_over_oldest",
         source="PyTorch documentation of torch.cat, torch.Tensor.copy_ and torch.Tensor.index_copy_",
+        fit=TORCH,
+        cases=("MEM-20",),
     ),
-    Action(
-        title=sentence("cmp018.append_to_list"),
-        do=sentence("cmp018.append_to_list_do"),
-        verify=sentence("cmp018.append_to_list_verify"),
-        risk=sentence("cmp018.append_to_list_risk"),
-        source="PyTorch documentation of torch.cat",
-        fit=Fit(frameworks=("pytorch",)),
-    ),
+    action("cmp018.append_to_list", source="PyTorch documentation of torch.cat", fit=TORCH),
 )
 
 

@@ -37,7 +37,7 @@ from hermes.knowledge.costly_forms import FORMS, CostlyForm
 from hermes.knowledge.host_work import PIECES
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Blame, Gain, Loss, State
+from hermes.model.finding import Blame, Gain, Loss, State
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -77,7 +77,7 @@ def costly_form(
             title=_TAKE[form.fault](share=percents(found.share), on=some_of(job, found.ranks)),
             gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=NEXT_TO_NOTHING)),
             confidence=confidence("CMP034"),
-            actions=(_action(form),),
+            actions=(form.action,),
         )  # fmt: skip
         first = Blame(began, "operator")
         blames = (first, *(one for one in finding.blames if one != first))
@@ -101,7 +101,7 @@ def _pieces(job: Job, form: CostlyForm, events: Rows[HostEvents]) -> Iterator[Lo
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=NEXT_TO_NOTHING)),
         confidence=confidence("CMP034"),
         evidence=(*found.evidence, *of_events(job, row)),
-        actions=(_action(form),),
+        actions=(form.action,),
     )
 
 
@@ -111,13 +111,6 @@ def _state(form: CostlyForm) -> State:
 
 def _of(rows: Collection[int]) -> Callable[[OperatorCost], float]:
     return lambda row: float(row.ns) if id(row) in rows else 0.0
-
-
-def _action(form: CostlyForm) -> Action:
-    return Action(
-        title=form.title, do=form.do, verify=GONE,
-        risk=form.risk, source=form.source, whole=True,
-    )  # fmt: skip
 
 
 def _any(form: CostlyForm, ops: Collection[OperatorCost]) -> Iterator[OperatorCost]:
@@ -184,7 +177,6 @@ _LOOKS: Mapping[str, Callable[[CostlyForm, Collection[OperatorCost]], Iterator[O
 
 
 NEXT_TO_NOTHING = sentence("cmp034.next_to_nothing")
-GONE = sentence("cmp034.gone")
 
 
 @message("cmp034.all_differences")

@@ -35,10 +35,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from statistics import median
 
-from hermes.base.message import Message, Name, Share, Text, message, sentence
+from hermes.base.message import Message, Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_settings import HOST_SETTINGS, HostSetting
 from hermes.knowledge.host_work import ALLOCATION, SYNCHRONISATION
+from hermes.knowledge.vendor_cures import command
 from hermes.knowledge.vendor_traits import QUEUE_SETTING
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
@@ -131,11 +132,11 @@ def _of_setting(
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=ALL_OF_IT)),
         confidence=confidence(f"ENV001.{known.fault.value}"),
         assumed=known.little,
-        evidence=(*found.evidence, fact(job, rank, shown, 1.0, "setting")),
+        evidence=(*found.evidence, fact(job, rank, is_set(setting=shown), 1.0, "setting")),
         actions=(
             Action(
                 title=change(setting=known.name),
-                do=known.do,
+                do=command(command=known.do),
                 verify=CHANGE_VERIFY,
                 risk=known.risk,
                 source=known.source,
@@ -246,7 +247,7 @@ def adds_to(*, setting: Name) -> None:
 
 
 @message("env001.keeps_waiting")
-def keeps_waiting(*, what: Text, share: Share, on: Message | None = None) -> None:
+def keeps_waiting(*, what: Message, share: Share, on: Message | None = None) -> None:
     """A setting costs time where it is set; `what` says how."""
 
 
@@ -273,3 +274,8 @@ def median_with(*, value: Name) -> None:
 @message("env001.one_environment_do")
 def one_environment_do(*, setting: Name) -> None:
     """How to give all ranks one environment."""
+
+
+@message("env001.shown")
+def is_set(*, setting: Name) -> None:
+    """A setting with its value."""

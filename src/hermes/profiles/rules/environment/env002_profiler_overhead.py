@@ -74,7 +74,7 @@ def profiler_overhead(
         confidence=confidence("ENV002"),
         assumed=True,
         evidence=(*found.evidence, *(fact(job, rank, is_on(option=option), 1.0, "setting") for option in options)),
-        actions=(LEAN_CAPTURE,),
+        actions=LEAN_CAPTURE,
     )
 
 

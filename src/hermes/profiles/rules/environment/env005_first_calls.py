@@ -30,6 +30,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from hermes.base.message import Message, Name, Share, message, sentence
+from hermes.knowledge.actions import NO_RISK
 from hermes.knowledge.advice_conditions import OF_MINDSPORE, OF_TORCH
 from hermes.knowledge.confidence import confidence
 from hermes.model.advice_fit import Fit
@@ -41,7 +42,6 @@ from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._host import blamed, fact, host_loss
 from hermes.profiles.rules._limits import FREE as LIMIT
-from hermes.profiles.rules.action_messages import NO_RISK
 from hermes.profiles.rules.evidence_messages import LONGEST_CALL
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import some_of

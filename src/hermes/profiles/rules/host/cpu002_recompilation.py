@@ -107,7 +107,7 @@ def recompilation(
         replay=("host:compilation=0",) if has_device(job, rank) else (),
         actions=(
             *((_FIXED,) if fresh else ()),
-            OFFLINE_KERNELS if any(name.lower().startswith("aclop") for name in names) else _DYNAMIC,
+            *(OFFLINE_KERNELS if any(name.lower().startswith("aclop") for name in names) else (_DYNAMIC,)),
         ),
     )
 

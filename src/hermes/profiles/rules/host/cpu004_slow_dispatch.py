@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from hermes.base.message import Message, Share, Text, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OUTSIDE
-from hermes.knowledge.vendor_cures import BETWEEN_GRAPHS, MORE_PER_LAUNCH, launch_as_graph
+from hermes.knowledge.vendor_cures import BETWEEN_GRAPHS, LAUNCH_AS_GRAPH, MORE_PER_LAUNCH
 from hermes.knowledge.vendor_traits import Traits, traits
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
@@ -147,9 +147,8 @@ def _why(*, small: bool, graphed: bool) -> Message | None:
 
 def _actions(device: Traits, *, small: bool, graphed: bool) -> tuple[Action, ...]:
     if graphed:
-        return (BETWEEN_GRAPHS,)
-    graph = launch_as_graph(device)
-    return (graph, MORE_PER_LAUNCH) if small else (MORE_PER_LAUNCH, graph)
+        return BETWEEN_GRAPHS
+    return (*LAUNCH_AS_GRAPH, *MORE_PER_LAUNCH) if small else (*MORE_PER_LAUNCH, *LAUNCH_AS_GRAPH)
 
 
 AHEAD = sentence("cpu004.ahead")

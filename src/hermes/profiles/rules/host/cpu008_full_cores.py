@@ -97,7 +97,7 @@ def _waits_for_a_core(job: Job, unprofiled: Rows[Before]) -> Iterator[Loss]:
         gain=bound(job, found, A_CORE_IS_FREE, before=True),
         confidence=confidence("CPU008"),
         evidence=(*found.evidence, *counted_fact(job, unprofiled, found.worst.rank, _DELAY)),
-        actions=(THREADS_BY_CORES,),
+        actions=THREADS_BY_CORES,
     )
 
 
@@ -127,7 +127,7 @@ def _free_device(
             fact(job, row.rank, mean_load(cores=row.cores), round(row.usage, 4), "of cores", FULL.value),
             fact(job, row.rank, BUSIEST, round(row.busiest, 4), "of a core"),
         ),
-        actions=(THREADS_BY_CORES,),
+        actions=THREADS_BY_CORES,
     )
 
 

@@ -93,7 +93,7 @@ def saving_blocks(job: Job, events: Rows[HostEvents], unprofiled: Rows[Before]) 
             *(of_events(job, row) if row else ()),
         ),
         replay=("host:checkpoint-or-logging=0",) if has_device(job, rank) else (),
-        actions=(_KEEP,) if back else (ASYNC_SAVE, _RARELY),
+        actions=(_KEEP,) if back else (*ASYNC_SAVE, _RARELY),
     )
 
 

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Message, message, sentence
+from hermes.knowledge.actions import NO_RISK
 from hermes.knowledge.advice_conditions import OF_TORCH
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import CONVERSION, UNPICKLING
@@ -41,7 +42,6 @@ from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._host import blamed, bound, event_cost, events_of, host_loss, of_events
-from hermes.profiles.rules.action_messages import NO_RISK
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import effect, some_of
 

@@ -120,7 +120,7 @@ def _evidence(job: Job, peak: MemoryPeak) -> tuple[Evidence, ...]:
 def _actions(*, host: bool, pieces: bool) -> tuple[Action, ...]:
     if host:
         return (KEEP_PINNED_MEMORY,)
-    return (EXPANDABLE_SEGMENTS, KEEP_CACHED_MEMORY) if pieces else (KEEP_CACHED_MEMORY,)
+    return (*EXPANDABLE_SEGMENTS, *KEEP_CACHED_MEMORY) if pieces else KEEP_CACHED_MEMORY
 
 
 COST = sentence("mem002.cost")

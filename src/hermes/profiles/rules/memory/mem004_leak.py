@@ -83,7 +83,7 @@ def leak(
         evidence=(*_evidence(job, worst, share), *_left(job, rooms, worst)),
         # Caches grow in the first steps, too: a few points are no trend.
         endangers=worst.steps >= _SURE_STEPS and worst.bytes_per_step > SOON.value * _peak(allocated, worst),
-        actions=(RELEASE_TENSORS,),
+        actions=RELEASE_TENSORS,
     )
 
 

@@ -29,11 +29,15 @@ Peak memory stays below the device's memory, the share of recomputation falls, a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.base.message import Message, Name, Share, message, sentence
+from hermes.knowledge.actions import NO_RISK, variants
 from hermes.knowledge.confidence import confidence
+from hermes.knowledge.vendor_cures import TORCH_TRAINS
+from hermes.model.advice_fit import Fit
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Evidence, Loss
+from hermes.model.finding import Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.memory_measures import MemoryPeak, Recompute
@@ -71,17 +75,7 @@ def recomputation(
         confidence=confidence("MEM005"),
         state="stable" if _has_room(job, rooms, row.rank) else "preview",
         evidence=(*found.evidence, *_facts(job, peaks, row), *_left(job, rooms, row.rank)),
-        actions=(
-            Action(
-                title="Recompute less",
-                do="Megatron: --recompute-granularity selective, or --recompute-method block --recompute-num-layers "
-                "with fewer layers; MindSpeed: --recompute-activation-function; torch.utils.checkpoint around fewer "
-                "modules.",
-                verify=RECOMPUTE_LESS_VERIFY,
-                risk=_risk(rooms, row.rank),
-                source="Megatron-LM: recompute_granularity; MindSpeed: activation-function-recompute",
-            ),
-        ),
+        actions=tuple(replace(one, risk=_risk(rooms, row.rank)) for one in _RECOMPUTE_LESS),
     )
 
 
@@ -130,7 +124,17 @@ def _facts(job: Job, peaks: Rows[MemoryPeak], row: Recompute) -> Iterator[Eviden
 
 RECOMPUTED = sentence("mem005.recomputed")
 NOTHING_AGAIN = sentence("mem005.nothing_again")
-RECOMPUTE_LESS_VERIFY = sentence("mem005.recompute_less_verify")
+_RECOMPUTE_LESS = variants(
+    "mem005.recompute_less",
+    {
+        "_mindspeed": Fit(libraries=("mindspeed",), phase="training"),
+        "_megatron": Fit(libraries=("megatron",), phase="training"),
+        "": TORCH_TRAINS,
+    },
+    risk=NO_RISK,
+    source="Megatron-LM: recompute_granularity; MindSpeed: activation-function-recompute",
+    cases=("MEM-05", "MEM-06", "CMP-43"),
+)
 OPERATORS_RUN_AGAIN = sentence("mem005.operators_run_again")
 PEAK_RISES = sentence("mem005.peak_rises")
 

@@ -71,7 +71,7 @@ def out_of_memory(job: Job, failed: Rows[FailedRequest]) -> Iterator[Loss]:
         confidence=confidence("MEM007"),
         endangers=True,
         evidence=tuple(_evidence(first)),
-        actions=(EXPANDABLE_SEGMENTS, HOLD_LESS) if pieces else (HOLD_LESS,),
+        actions=(*EXPANDABLE_SEGMENTS, *HOLD_LESS) if pieces else HOLD_LESS,
     )  # fmt: skip
 
 

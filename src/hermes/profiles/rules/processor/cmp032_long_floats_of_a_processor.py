@@ -90,7 +90,7 @@ def long_floats_of_a_processor(
         assumed=True,
         evidence=(*found.evidence, *shown(worst, saved)),
         # Whether products keep their share of the roof is not known, so nothing is replayed.
-        actions=(MIXED,),
+        actions=MIXED,
     )
 
 

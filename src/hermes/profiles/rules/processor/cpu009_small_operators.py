@@ -40,6 +40,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from hermes.base.message import Message, Name, Share, message, sentence
+from hermes.knowledge.actions import OTHER_SUMS
 from hermes.knowledge.advice_conditions import OF_TORCH
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OPERATOR, PYTHON
@@ -54,7 +55,6 @@ from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import named, new_parts
 from hermes.profiles.rules._cost_by_rank import percents, steps_of
 from hermes.profiles.rules._host import before_of, blamed, fact, has_device, host_loss
-from hermes.profiles.rules.action_messages import OTHER_SUMS
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import by_share, rule
 from hermes.profiles.rules.title_messages import some_of

@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hermes.base.message import Count, Message, Name, Share, message, sentence
+from hermes.knowledge.actions import NO_RISK
 from hermes.knowledge.advice_conditions import OF_TORCH
 from hermes.knowledge.confidence import confidence
 from hermes.model.compute_measures import OperatorCost, StepCompute
@@ -45,7 +46,6 @@ from hermes.profiles.rules._compute import named
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._host import fact
 from hermes.profiles.rules._threads import cores_per_thread, threaded
-from hermes.profiles.rules.action_messages import NO_RISK
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import some_of

@@ -91,7 +91,7 @@ function plan(/** @type {Document} */ document) {
       : h("p", { class: "none" }, t("overview.no_findings")),
     together && together.actions > 1 ? h("p", {}, t("overview.together", { actions: together.actions, gain: [...new Set([together.low_ms, together.high_ms].map((ms) => duration(ms * 1e6)))].join(" – "), share: percent(together.share) })) : null,
     bare ? h("p", { class: "about" }, t("overview.bare", { step: duration(bare.step_ms * 1e6), steps: bare.steps, captured: duration(bare.captured_ms * 1e6) })) : null,
-    collect.map((/** @type {Row} */ one) => h("div", {}, h("p", { class: "about" }, clean(one.why)), copied(one.command))),
+    collect.map((/** @type {Row} */ one) => h("div", {}, h("p", { class: "about" }, spoken(one.why)), copied(one.command))),
   );
 }
 

@@ -22,6 +22,16 @@ def waits(*, rank: Rank, peer: Rank, waits: Name) -> None:
     """One rank waits for another rank."""
 
 
+@message("com002.profile")
+def profile(*, peer: Rank) -> None:
+    """To capture a rank that others wait for."""
+
+
+@message("com002.profile_do")
+def profile_do(*, peer: Rank, waiting: Rank) -> None:
+    """How to capture a rank that others wait for."""
+
+
 @message("com002.profile_verify")
 def profile_verify(*, peer: Name) -> None:
     """How to check that the rank is the straggler."""

@@ -8,8 +8,8 @@ from statistics import median
 
 from hermes.base.message import Message
 from hermes.base.units import duration
+from hermes.knowledge.actions import NO_RISK
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import WITH_STACKS
 from hermes.model.code_measures import CodeLine
 from hermes.model.comm_measures import GroupOp, SlowRank
 from hermes.model.fault import Fault
@@ -25,7 +25,6 @@ from hermes.profiles.rules._host import before_without_device, has_device, won
 from hermes.profiles.rules._input import crowded_ns
 from hermes.profiles.rules._limits import TOGETHER
 from hermes.profiles.rules._slow_ranks import Beside, beside
-from hermes.profiles.rules.action_messages import NO_RISK
 from hermes.profiles.rules.communication.com002_straggler import _messages as say
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import by_share, rule
@@ -295,9 +294,8 @@ def _beside(apart: Beside | None) -> tuple[Evidence, ...]:
 def _action(peer: int, waiting: int, why: Message | None, *, collected: bool) -> Action:
     if not collected:
         return Action(
-            title=f"Profile rank {peer}",
-            do=f"Collect rank {peer} {WITH_STACKS}; analyse its folder together with those of this capture: rank "
-            f"{waiting} shows what waits, rank {peer} will show for what.",
+            title=say.profile(peer=peer),
+            do=say.profile_do(peer=peer, waiting=waiting),
             verify=say.profile_verify(peer=str(peer)),
             risk=NO_RISK,
             source="tasks of the capture itself",

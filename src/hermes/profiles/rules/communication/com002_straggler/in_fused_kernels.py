@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hermes.knowledge.actions import NO_RISK
 from hermes.knowledge.confidence import confidence
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Loss
@@ -12,7 +13,6 @@ from hermes.model.limit import Limit
 from hermes.profiles.measure.communication.fused_kernels import FusedOperator
 from hermes.profiles.rules._cost_by_rank import loss, percents, steps_of
 from hermes.profiles.rules._host import bound
-from hermes.profiles.rules.action_messages import NO_RISK
 from hermes.profiles.rules.communication.com002_straggler import _messages as say
 from hermes.profiles.rules.rule import rule
 

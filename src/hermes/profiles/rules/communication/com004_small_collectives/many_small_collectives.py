@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from hermes.base.message import Name, Share, message, sentence
 from hermes.base.units import duration
+from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
+from hermes.model.advice_fit import ANY, Fit
 from hermes.model.comm_measures import GroupOp, LatencyFit
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Blame, Evidence, Loss
+from hermes.model.finding import Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
@@ -99,7 +101,7 @@ def _by_fit(
             ),
         ),
         replay=tuple(sorted({f"comm:{fit.op}={1 - fit.fixed_share:.4g}" for fit in own})),
-        actions=(_TOGETHER,),
+        actions=_TOGETHER,
     )
 
 
@@ -139,7 +141,7 @@ def _of_small(job: Job, small: Sequence[GroupOp], found: Spent) -> Loss:
                 for group in own
             ),
         ),
-        actions=(_TOGETHER,),
+        actions=_TOGETHER,
     )
 
 
@@ -152,13 +154,11 @@ def _light(group: GroupOp) -> bool:
     return bool(group.rows) and group.bytes is not None and group.bytes / group.rows <= SMALL.value
 
 
-_TOGETHER = Action(
-    title="Put small collectives together",
-    do="Stack small tensors, such as counters and losses, into one before they are reduced; "
-    "DistributedDataParallel(bucket_cap_mb=100) or more; wrap FSDP by blocks, not by layers; accumulate gradients.",
-    verify=sentence("com004.put_together_verify"),
-    risk=sentence("com004.put_together_risk"),
+_TOGETHER = variants(
+    "com004.put_together",
+    {"_ddp": Fit(libraries=("ddp",), phase="training"), "_fsdp": Fit(libraries=("fsdp",), phase="training"), "": ANY},
     source="msprof-analyze, packet.yaml; PyTorch documentation of DistributedDataParallel",
+    cases=("COM-01",),
 )
 
 

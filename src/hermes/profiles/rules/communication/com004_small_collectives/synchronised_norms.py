@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Message, Name, Share, message, sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
+from hermes.knowledge.vendor_cures import TORCH_TRAINS
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Blame, Evidence, Loss
+from hermes.model.finding import Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.profiles.measure.communication.synchronised_norms import NormSync
 from hermes.profiles.rules._cost_by_rank import loss, percents
@@ -50,23 +52,19 @@ def synchronised_norms(job: Job, norms: Rows[NormSync]) -> Iterator[Loss]:
                 where=f"rank {worst.rank}, {worst.layers} layers",
             ),
         ),
-        actions=(
-            Action(
-                title="Normalise on each rank",
-                do="leave nn.BatchNorm2d in place of nn.SyncBatchNorm.convert_sync_batchnorm(model); or "
-                "nn.GroupNorm(32, channels); fine-tuning: layer.eval() and no gradients for batch norm.",
-                verify="Collectives of a step are those of gradients.",
-                risk=NORMALISE_ON_RANK_RISK,
-                source="PyTorch documentation of SyncBatchNorm; advisor of msprof-analyze, sync_batchnorm.yaml",
-            ),
-        ),
+        actions=(_ON_EACH_RANK,),
     )
 
 
 COST_OF_NORMS = sentence("com004.cost_of_norms")
 ALONE = sentence("com004.alone")
 OF_NORMS = sentence("com004.of_norms")
-NORMALISE_ON_RANK_RISK = sentence("com004.normalise_on_rank_risk")
+_ON_EACH_RANK = action(
+    "com004.normalise_on_rank",
+    source="PyTorch documentation of SyncBatchNorm; advisor of msprof-analyze, sync_batchnorm.yaml",
+    fit=TORCH_TRAINS,
+    cases=("CMP-29",),
+)
 
 
 @message("com004.norms_ask")

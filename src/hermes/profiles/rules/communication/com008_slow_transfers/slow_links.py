@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Name, Rank, Ranks, Share, message, sentence
+from hermes.knowledge.actions import with_tools
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import DEFAULT_ALGORITHMS, DIRECT_LINKS, MEASURE_A_LINK
+from hermes.knowledge.vendor_cures import DEFAULT_ALGORITHMS, DIRECT_LINKS, LINK_TOOLS
 from hermes.model.comm_measures import GroupOp, LinkPair
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
@@ -85,16 +86,20 @@ def _of_pair(
         confidence=confidence("COM008.slow_link"),
         evidence=(*found.evidence, *map(_beside_its_like, both), _chance(worst)),
         replay=tuple(sorted({f"comm:{group.op}={1 / ratio:.4g}" for group in moved})),
-        actions=(
-            Action(
-                title=f"Measure and repair the link between ranks {one} and {other}",
-                do=MEASURE_A_LINK,
-                verify=REPAIR_VERIFY,
-                risk=REPAIR_RISK,
-                source="msprof-analyze, slow link",
-            ),
-        ),
+        actions=_repair(one, other),
     )
+
+
+def _repair(one: int, other: int) -> tuple[Action, ...]:
+    base = Action(
+        title=repair(ranks=(one, other)),
+        do=repair_do(),
+        verify=REPAIR_VERIFY,
+        risk=REPAIR_RISK,
+        source="msprof-analyze, slow link",
+        cases=("COM-18",),
+    )
+    return with_tools(base, repair_do, LINK_TOOLS)
 
 
 def _beside_its_like(link: LinkPair) -> Evidence:
@@ -160,7 +165,7 @@ def _indirect(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], near
                 for link in own[:3]
             ),
         ),
-        actions=(DIRECT_LINKS,),
+        actions=DIRECT_LINKS,
     )
 
 
@@ -207,7 +212,7 @@ def _below_speed(job: Job, overlaps: Rows[StepOverlap], groups: Rows[GroupOp], f
             ),
         ),
         # The speed that the library would reach is not known, so nothing is replayed.
-        actions=(DEFAULT_ALGORITHMS,),
+        actions=DEFAULT_ALGORITHMS,
     )
 
 
@@ -265,3 +270,8 @@ def over_links(*, op: Name, group: Name, transport: Name) -> None:
 @message("com008.over_its_links")
 def over_its_links(*, op: Name, group: Name) -> None:
     """The speed of one kind of collective over an unknown transport."""
+
+
+@message("com008.repair_do")
+def repair_do(*, tool: Name | None = None) -> None:
+    """How to find out what is wrong with a link."""

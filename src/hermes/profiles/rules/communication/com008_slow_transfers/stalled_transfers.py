@@ -82,7 +82,7 @@ def _of_stall(job: Job, groups: Rows[GroupOp], stall: Stall) -> Loss | None:
             ),
         ),
         replay=("comm:even",),
-        actions=(CHECK_NETWORK_PORT,),
+        actions=CHECK_NETWORK_PORT,
     )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from hermes.base.message import Share, message, sentence
+from hermes.base.message import Names, Share, message, sentence
+from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.operators import MATRIX
-from hermes.knowledge.vendor_cures import MORE_WORK_FOR_A_KERNEL
+from hermes.knowledge.vendor_cures import OF_ASCEND
+from hermes.model.advice_fit import ANY, Fit
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Evidence, Gain, Loss
+from hermes.model.finding import Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, operators, shown
@@ -61,15 +64,7 @@ def idle_cores(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -
         confidence=confidence("CMP001.idle_cores"),
         evidence=(*found.evidence, *parts, *shown(worst, _lost)),
         # How much fusion or tuning would save is not known, so nothing is replayed.
-        actions=(
-            Action(
-                title=f"Give {', '.join(named(worst))} more work at once",
-                do=MORE_WORK_FOR_A_KERNEL,
-                verify=MORE_WORK_VERIFY,
-                risk=MORE_WORK_RISK,
-                source="msprof-analyze, aicore_performance.yaml and block dimension check",
-            ),
-        ),
+        actions=tuple(replace(one, title=more_work(operators=named(worst))) for one in _MORE_WORK),
     )
 
 
@@ -87,8 +82,17 @@ def _lost(row: OperatorCost) -> float:
 
 COST_OF_CORES = sentence("cmp001.cost_of_cores")
 ALL_BUSY = sentence("cmp001.all_busy")
-MORE_WORK_VERIFY = sentence("cmp001.more_work_verify")
-MORE_WORK_RISK = sentence("cmp001.more_work_risk")
+_MORE_WORK = variants(
+    "cmp001.more_work",
+    {
+        "_ascend": OF_ASCEND,
+        "_torch": Fit(frameworks=("pytorch",), unless=("torch.compile",)),
+        "": ANY,
+    },
+    title=ALL_BUSY,
+    source="msprof-analyze, aicore_performance.yaml and block dimension check",
+    cases=("CMP-25",),
+)
 NO_BLOCK = sentence("cmp001.no_block")
 NO_PIPE = sentence("cmp001.no_pipe")
 
@@ -96,3 +100,8 @@ NO_PIPE = sentence("cmp001.no_pipe")
 @message("cmp001.leave_idle")
 def leave_idle(*, share: Share) -> None:
     """Kernels leave cores of the chip idle."""
+
+
+@message("cmp001.more_work")
+def more_work(*, operators: Names) -> None:
+    """To give operators more work at once."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.base.message import Share, Text, message, sentence
+from hermes.base.message import Name, Share, message, sentence
+from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.operators import MATRIX
-from hermes.knowledge.vendor_cures import MORE_ROWS, TUNED_TILES
+from hermes.knowledge.vendor_cures import GPU, MORE_ROWS, TORCH, TUNED_TILES
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Gain, Loss
+from hermes.model.finding import Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, of_device, operators, shown
@@ -58,7 +59,7 @@ def below_roof(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute]) -
         confidence=confidence("CMP001" if counted else "CMP001.estimated"),
         evidence=(*found.evidence, *shown(worst, saved)),
         # The rate that a library reaches is not known, so nothing is replayed: the least gain is 0.
-        actions=(TUNED_TILES if of_device(job, found.ranks).fused else _ANY, MORE_ROWS),
+        actions=(*((TUNED_TILES,) if of_device(job, found.ranks).fused else _ANY), *MORE_ROWS),
     )
 
 
@@ -74,13 +75,11 @@ def _lost(job: Job, row: OperatorCost) -> float | None:
     return row.ns * max(0.0, 1 - row.roof_share / aim)
 
 
-_ANY = Action(
-    title="Let the compiler choose the algorithm",
-    do="torch.compile(model, mode='max-autotune'); for convolutions of fixed shape torch.backends.cudnn.benchmark = "
-    "True.",
-    verify=sentence("cmp001.let_compiler_choose_verify"),
-    risk=sentence("cmp001.let_compiler_choose_risk"),
+_ANY = variants(
+    "cmp001.let_compiler_choose",
+    {"_cudnn": GPU, "": TORCH},
     source="PyTorch documentation of torch.compile; PyTorch performance tuning guide",
+    cases=("CMP-24",),
 )
 
 
@@ -89,5 +88,5 @@ REACH_ROOF = sentence("cmp001.reach_roof")
 
 
 @message("cmp001.far_below")
-def far_below(*, share: Share, kinds: Text) -> None:
+def far_below(*, share: Share, kinds: Name) -> None:
     """Products, convolutions or attention run far below the roof."""

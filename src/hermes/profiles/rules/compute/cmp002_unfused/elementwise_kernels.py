@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Share, message, sentence
+from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OPERATOR, PIECES, PYTHON, RECURRENT
 from hermes.knowledge.operators import MATRIX
 from hermes.knowledge.vendor_cures import FUSED_OPERATORS
+from hermes.model.advice_fit import Fit
 from hermes.model.code_measures import CalledAgain
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Gain, Loss
+from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import HostEvents, StepHost
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
@@ -109,7 +111,7 @@ def unfused(
         state="preview" if alone and (looped or not by_share(MOST, found.share * own)) else "stable",
         evidence=(*found.evidence, *shown(worst, _moving)),
         replay=faster(ops, lambda row: left * _moving(row) * (1 - LEFT.value)),
-        actions=(FUSED_OPERATORS if of_device(job, found.ranks).fused else _COMPILE,),
+        actions=(FUSED_OPERATORS,) if of_device(job, found.ranks).fused else _COMPILE,
     )
 
 
@@ -147,13 +149,14 @@ def _moving(row: OperatorCost) -> float:
 
 _SLIGHT = 0.005
 """Operators below this share of the time of all operators of their kind belong to no chain."""
-_COMPILE = Action(
-    title="Compile the model, so that chains become one kernel",
-    do="model = torch.compile(model), or write the chain as one function under torch.compile; "
-    "scaled_dot_product_attention in place of its parts; an optimizer with fused=True.",
-    verify=sentence("cmp002.compile_model_verify"),
-    risk=sentence("cmp002.compile_model_risk"),
+_COMPILE = variants(
+    "cmp002.compile_model",
+    {
+        "_train": Fit(frameworks=("pytorch",), phase="training", unless=("torch.compile",)),
+        "": Fit(frameworks=("pytorch",), unless=("torch.compile",)),
+    },
     source="PyTorch documentation of torch.compile",
+    cases=("CMP-23",),
 )
 
 

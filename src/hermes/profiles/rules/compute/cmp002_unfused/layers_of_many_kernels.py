@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hermes.base.message import Count, Share, Text, message, sentence
+from hermes.base.message import Count, Message, Messages, Share, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import FUSED_LAYERS
+from hermes.knowledge.vendor_cures import FUSED_LAYERS, NPU, TORCH
+from hermes.model.advice_fit import Fit
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.step_measures import OperatorTop
 from hermes.profiles.measure.compute.decomposed_layers import Layer, patterns
-from hermes.profiles.rules._compute import faster, longest, named, of_device, operators, shown
+from hermes.profiles.rules._compute import faster, longest, named, operators, shown
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._host import bound
 from hermes.profiles.rules._limits import DOUBT
@@ -51,9 +52,8 @@ def decomposed_layer(
     layers = list(
         dict.fromkeys(one.layer for one in sorted(found_patterns, key=lambda one: (-one.saved_ns, one.layer)))
     )
-    written = FUSED_LAYERS if of_device(job, found.ranks).fused else _TORCH
     yield Loss(
-        message=from_parts(n=len(layers), layers=" and ".join(layers), share=percents(found.share)),
+        message=from_parts(n=len(layers), layers=[_NAMES[layer] for layer in layers], share=percents(found.share)),
         ranks=found.ranks,
         blames=named(worst),
         cost_ns=found.cost_ns,
@@ -62,27 +62,45 @@ def decomposed_layer(
         confidence=confidence("CMP002.layers"),
         evidence=(*found.evidence, *shown(worst, saved)),
         replay=faster(ops, saved),
-        actions=tuple(_action(layer, written[layer]) for layer in layers),
+        actions=tuple(one for layer in layers for one in _actions(layer)),
     )
 
 
-def _action(layer: Layer, do: str) -> Action:
-    return Action(
-        title=f"Use the fused {layer}",
-        do=do,
-        verify=USE_FUSED_VERIFY,
-        risk=USE_FUSED_RISK,
-        source="msprof-analyze, timeline_fusion_ops.yaml; PyTorch documentation",
-    )
+def _actions(layer: Layer) -> Iterator[Action]:
+    for do, fit in ((FUSED_LAYERS[layer], NPU), *_WRITTEN[layer]):
+        yield Action(
+            title=use_fused(layer=_NAMES[layer]),
+            do=do,
+            verify=USE_FUSED_VERIFY,
+            risk=USE_FUSED_RISK,
+            source="msprof-analyze, timeline_fusion_ops.yaml; PyTorch documentation",
+            fit=fit,
+            cases=(_CASES[layer],),
+        )
 
 
-_TORCH: Mapping[Layer, str] = {
-    "RMSNorm": "torch.nn.functional.rms_norm(x, (hidden,), weight, eps), or torch.compile of the module",
-    "rotary embedding": "torch.compile of the function that applies it, or a kernel of flash-attn or Liger-Kernel",
-    "SwiGLU": "torch.compile of the feed-forward module, or Liger-Kernel's SwiGLU",
-    "attention": "torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask) with the mask that is "
-    "added now; attn_implementation='sdpa' in from_pretrained().",
+_NAMES: Mapping[Layer, Message] = {
+    "RMSNorm": sentence("cmp002.rms_norm"),
+    "rotary embedding": sentence("cmp002.rotary"),
+    "SwiGLU": sentence("cmp002.swiglu"),
+    "attention": sentence("cmp002.attention"),
 }
+_CASES: Mapping[Layer, str] = {
+    "RMSNorm": "CMP-17",
+    "rotary embedding": "CMP-18",
+    "SwiGLU": "CMP-19",
+    "attention": "CMP-15",
+}
+_WRITTEN: Mapping[Layer, tuple[tuple[Message, Fit], ...]] = {
+    "RMSNorm": ((sentence("cmp002.rms_norm_do"), TORCH),),
+    "rotary embedding": ((sentence("cmp002.rotary_do"), TORCH),),
+    "SwiGLU": ((sentence("cmp002.swiglu_do"), TORCH),),
+    "attention": (
+        (sentence("cmp002.attention_do_transformers"), Fit(libraries=("transformers",))),
+        (sentence("cmp002.attention_do"), TORCH),
+    ),
+}
+"""What to write in place of a layer's parts, and for which jobs."""
 
 
 COST_OF_LAYERS = sentence("cmp002.cost_of_layers")
@@ -92,5 +110,10 @@ USE_FUSED_RISK = sentence("cmp002.use_fused_risk")
 
 
 @message("cmp002.from_parts")
-def from_parts(*, n: Count, layers: Text, share: Share) -> None:
+def from_parts(*, n: Count, layers: Messages, share: Share) -> None:
     """Layers are built from parts."""
+
+
+@message("cmp002.use_fused")
+def use_fused(*, layer: Message) -> None:
+    """To use a layer's fused form."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from hermes.base.message import Name, Share, Text, message, sentence
+from hermes.base.message import Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.fusible_operators import FUSIONS
 from hermes.model.fault import Fault
@@ -87,8 +87,8 @@ def _of_calls(job: Job, own: Mapping[int, Affinity], named: Sequence[Unfused]) -
         ),
         actions=(
             Action(
-                title=f"Call {row.instead}",
-                do=f"Replace {row.calls_of} by {row.instead}, as the library documents it.",
+                title=call_it(instead=row.instead),
+                do=call_it_do(calls=row.calls_of, instead=row.instead),
                 verify=CALL_IT_VERIFY,
                 risk=ROUNDS,
                 source="msprof-analyze, timeline_fusion_ops.yaml",
@@ -122,11 +122,12 @@ def _finding(job: Job, lost: Spent, row: Unfused) -> Loss:
         ),
         actions=(
             Action(
-                title=f"Fuse {row.pattern}",
+                title=fuse(pattern=row.pattern),
                 do=fusion.do,
-                verify=f"{row.operators} no longer follow each other in the table of kernels.",
+                verify=fuse_verify(operators=row.operators),
                 risk=ROUNDS,
                 source=fusion.source,
+                fit=fusion.fit,
             ),
         ),
     )  # fmt: skip
@@ -151,5 +152,25 @@ def rows_of(*, operators: Name) -> None:
 
 
 @message("cmp002.own_kernels")
-def own_kernels(*, pattern: Text, between: Name | None = None, share: Share) -> None:
+def own_kernels(*, pattern: Name, between: Name | None = None, share: Share) -> None:
     """A sequence of kernels could be one kernel; other operators may stand between."""
+
+
+@message("cmp002.call_it")
+def call_it(*, instead: Name) -> None:
+    """To call a library operator in place of a sequence of calls."""
+
+
+@message("cmp002.call_it_do")
+def call_it_do(*, calls: Name, instead: Name) -> None:
+    """How to call a library operator in place of a sequence of calls."""
+
+
+@message("cmp002.fuse")
+def fuse(*, pattern: Name) -> None:
+    """To fuse a sequence of kernels."""
+
+
+@message("cmp002.fuse_verify")
+def fuse_verify(*, operators: Name) -> None:
+    """How to see that a sequence of kernels is fused."""

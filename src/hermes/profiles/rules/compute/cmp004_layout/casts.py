@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hermes.base.message import sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cost.tensors import per_tensor
-from hermes.knowledge.vendor_cures import FUSED_CASTS
+from hermes.knowledge.vendor_cures import FUSED_CASTS, TORCH
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Loss
+from hermes.model.finding import Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, per_step, shown
@@ -89,25 +90,12 @@ def _with_scales(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute],
 
 
 _DOUBLES = ("double", "float64", "fp64", "torch.float64")
-_NARROW = Action(
-    title="Hand over the type that the step computes in",
-    do="In the dataset: torch.from_numpy(a.astype(numpy.float32)), or the bytes as they were read, x = x.float() / 255 "
-    "in the step. What NumPy, pandas and JSON read is float64. Tables that the model keeps: "
-    "self.register_buffer('table', table.float()).",
-    verify=sentence("cmp004.hand_over_verify"),
-    risk=sentence("cmp004.hand_over_risk"),
-    source="case IO-12; NumPy documentation: data types",
-)
+_NARROW = action(
+    "cmp004.hand_over", source="case IO-12; NumPy documentation: data types", fit=TORCH, whole=True
+)  # fmt: skip
 _INT8 = frozenset(("signed char", "int8", "torch.int8"))
 _SCALES = re.compile(r"(^|::)(mul|div|muls|realdiv)_?$", re.IGNORECASE)
-_ONCE = Action(
-    title="Unpack weights that do not learn once",
-    do="self.weight = codes.to(dtype) * scales in __init__, or after loading, and F.linear(x, self.weight) in forward; "
-    "where memory has no room for all, keep some layers unpacked.",
-    verify=sentence("cmp004.unpack_once_verify"),
-    risk=sentence("cmp004.unpack_once_risk"),
-    source="case CMP-08",
-)
+_ONCE = action("cmp004.unpack_once", source="case CMP-08", fit=TORCH, whole=True)
 
 
 _LAYOUT = Layout(
@@ -117,14 +105,10 @@ _LAYOUT = Layout(
     limit=LIMIT,
     confidence=confidence("CMP004.casts"),
     fused=FUSED_CASTS,
-    others=Action(
-        title="Make tensors in the type that they are used in",
-        do="Look at the casts of the evidence and at what makes their inputs: keep tables, masks and batches in the "
-        "model's type from the start, and use fused norms and attention, which cast inside (F.rms_norm, "
-        "F.scaled_dot_product_attention). A cast that an operator needs, as of integers before a product, stays, or "
-        "goes with the operator: rows are looked up by an index, not by a product with one-hot vectors.",
-        verify=sentence("cmp004.make_tensors_verify"),
-        risk=sentence("cmp004.make_tensors_risk"),
+    others=action(
+        "cmp004.make_tensors",
         source="PyTorch documentation of automatic mixed precision; case CMP-06",
+        fit=TORCH,
+        cases=("CMP-06", "CMP-17"),
     ),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import NO_INTERNAL_FORMATS
-from hermes.model.advice_fit import Fit
+from hermes.knowledge.vendor_cures import NO_INTERNAL_FORMATS, TORCH
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Loss
+from hermes.model.finding import Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._limits import NOISE
@@ -38,13 +38,5 @@ _LAYOUT = Layout(
     limit=LIMIT,
     confidence=confidence("CMP004"),
     fused=NO_INTERNAL_FORMATS,
-    others=Action(
-        title=sentence("cmp004.channels_last"),
-        do=sentence("cmp004.channels_last_do"),
-        verify=sentence("cmp004.channels_last_verify"),
-        risk=sentence("cmp004.channels_last_risk"),
-        source="PyTorch tutorial on channels last",
-        fit=Fit(frameworks=("pytorch",)),
-        cases=("CMP-10",),
-    ),
+    others=action("cmp004.channels_last", source="PyTorch tutorial on channels last", fit=TORCH, cases=("CMP-10",)),
 )

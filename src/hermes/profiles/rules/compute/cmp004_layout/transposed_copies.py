@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from hermes.base.message import Name, Share, message, sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import KEEP_LAYOUTS
+from hermes.knowledge.vendor_cures import KEEP_LAYOUTS, TORCH
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Blame, Evidence, Loss
+from hermes.model.finding import Blame, Evidence, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import MixedLayouts
@@ -72,14 +73,11 @@ _LAYOUT = Layout(
     limit=LIMIT,
     confidence=confidence("CMP004.transposed_copies"),
     fused=KEEP_LAYOUTS,
-    others=Action(
-        title="Choose layouts that need no turning",
-        do="Find the copies by stack (with_stack=True), and drop contiguous() where the next operator takes strides; "
-        "bring tensors that meet in one operator into one order once, before the first layer; give attention its "
-        "tensors as the projection leaves them; torch.compile fuses many into their neighbours.",
-        verify=sentence("cmp004.choose_layouts_verify"),
-        risk=sentence("cmp004.choose_layouts_risk"),
+    others=action(
+        "cmp004.choose_layouts",
         source="PyTorch performance tuning guide; case CMP-09",
+        fit=TORCH,
+        cases=("CMP-09",),
     ),
 )
 

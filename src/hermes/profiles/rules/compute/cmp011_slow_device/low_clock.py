@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.base.message import Message, Share, message, sentence
+from hermes.base.message import Message, Name, Rank, Share, message, sentence
+from hermes.knowledge.actions import action, with_tools
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import READ_CLOCKS
+from hermes.knowledge.vendor_cures import CLOCK_TOOLS
 from hermes.model.compute_measures import ChipUsed, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
+from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import lost
@@ -57,24 +58,23 @@ def low_clock(job: Job, computes: Rows[StepCompute], chips: Rows[ChipUsed]) -> I
         evidence=(*found.evidence, *((clock,) if worst.mhz else ())),
         replay=tuple(f"compute:{rank}={factors[rank]:.4g}" for rank in found.ranks[:_MOST] if rank in factors),
         apart=not slow.issuperset(found.ranks),
-        actions=(
-            Action(
-                title="Look at temperature and power of the device",
-                do=f"{READ_CLOCKS}, on the host of rank {found.ranks[0]}; run on another node until it is mended.",
-                verify="The counter AI Core Freq stays at the rated clock through the step.",
-                risk=LOOK_AT_DEVICE_RISK,
-                source="msprof-analyze, AI Core frequency check",
-            ),
-        ),
+        actions=with_tools(_LOOK, look_at_device_do, CLOCK_TOOLS, rank=found.ranks[0]),
     )
 
 
 COST_OF_CLOCK = sentence("cmp011.cost_of_clock")
 MEAN_CLOCK = sentence("cmp011.mean_clock")
 RATED = sentence("cmp011.rated")
-LOOK_AT_DEVICE_RISK = sentence("cmp011.look_at_device_risk")
+_LOOK = action(
+    "cmp011.look_at_device", do=RATED, source="msprof-analyze, AI Core frequency check", cases=("CMP-14", "ENV-13")
+)  # fmt: skip
 
 
 @message("cmp011.clock_costs")
 def clock_costs(*, share: Share, on: Message) -> None:
     """A clock below its rated one costs time."""
+
+
+@message("cmp011.look_at_device_do")
+def look_at_device_do(*, tool: Name | None = None, rank: Rank) -> None:
+    """How to look at the device of a rank."""

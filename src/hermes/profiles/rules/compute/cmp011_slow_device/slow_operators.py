@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.base.message import Name, Share, message, sentence
+from hermes.base.message import Name, Rank, Share, message, sentence
+from hermes.knowledge.actions import NO_RISK, with_tools
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.vendor_cures import COMPARE_DEVICES
+from hermes.knowledge.vendor_cures import DEVICE_TOOLS
 from hermes.model.compute_measures import StepCompute
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
@@ -16,7 +17,6 @@ from hermes.profiles.rules._cost_by_rank import percents, place
 from hermes.profiles.rules._host import has_device
 from hermes.profiles.rules._limits import NOISE
 from hermes.profiles.rules._slow_ranks import SLOWER, Slow, slow_by_compute
-from hermes.profiles.rules.action_messages import NO_RISK
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
 
@@ -66,16 +66,20 @@ def _of_rank(job: Job, slow: Slow, *, apart: bool) -> Loss:
         ),
         replay=(f"compute:{slow.rank}={1 - of_own:.4g}",),
         apart=apart,
-        actions=(
-            Action(
-                title=f"Find out what is different about the device of rank {slow.rank}",
-                do=COMPARE_DEVICES,
-                verify=FIND_DIFFERENCE_VERIFY,
-                risk=NO_RISK,
-                source="slow-card advice of MindStudio Insight 26.0",
-            ),
-        ),
+        actions=_compare(slow.rank),
     )
+
+
+def _compare(rank: int) -> tuple[Action, ...]:
+    base = Action(
+        title=find_difference(rank=rank),
+        do=find_difference_do(),
+        verify=FIND_DIFFERENCE_VERIFY,
+        risk=NO_RISK,
+        source="slow-card advice of MindStudio Insight 26.0",
+        cases=("CMP-14", "ENV-13"),
+    )
+    return with_tools(base, find_difference_do, DEVICE_TOOLS)
 
 
 AS_MEDIAN = sentence("cmp011.as_median")
@@ -86,3 +90,13 @@ FIND_DIFFERENCE_VERIFY = sentence("cmp011.find_difference_verify")
 @message("cmp011.takes_longer")
 def takes_longer(*, rank: Name, longer: Share, share: Share) -> None:
     """A rank takes longer than others for the same operators."""
+
+
+@message("cmp011.find_difference")
+def find_difference(*, rank: Rank) -> None:
+    """To find out why a device is slow."""
+
+
+@message("cmp011.find_difference_do")
+def find_difference_do(*, tool: Name | None = None) -> None:
+    """How to find out why a device is slow."""

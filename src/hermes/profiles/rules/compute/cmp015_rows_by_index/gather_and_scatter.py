@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator
 
 from hermes.base.message import Share, message, sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
+from hermes.knowledge.vendor_cures import TORCH
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Gain, Loss
+from hermes.model.finding import Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._compute import longest, named, operators, shown
@@ -47,16 +49,7 @@ def gather_scatter(job: Job, ops: Rows[OperatorCost], computes: Rows[StepCompute
         confidence=confidence("CMP015"),
         assumed=True,
         evidence=(*found.evidence, *shown(worst, _part)),
-        actions=(
-            Action(
-                title="Sum over edges by a sparse product",
-                do="edges = torch.sparse_csr_tensor(rows, columns, weights, (n, n)), made once; out = edges @ x in "
-                "place of out.scatter_add_(0, target, x[source]). PyTorch Geometric: adj_t of ToSparseTensor.",
-                verify=SUM_OVER_EDGES_VERIFY,
-                risk=SUM_OVER_EDGES_RISK,
-                source="PyTorch Geometric: memory-efficient aggregations; documentation of torch.sparse",
-            ),
-        ),
+        actions=(_SPARSE,),
     )
 
 
@@ -66,8 +59,11 @@ def _part(row: OperatorCost) -> float:
 
 COST_OF_EDGES = sentence("cmp015.cost_of_edges")
 ONE_PASS = sentence("cmp015.one_pass")
-SUM_OVER_EDGES_VERIFY = sentence("cmp015.sum_over_edges_verify")
-SUM_OVER_EDGES_RISK = sentence("cmp015.sum_over_edges_risk")
+_SPARSE = action(
+    "cmp015.sum_over_edges",
+    source="PyTorch Geometric: memory-efficient aggregations; documentation of torch.sparse",
+    fit=TORCH,
+)
 
 
 @message("cmp015.rows_by_index")

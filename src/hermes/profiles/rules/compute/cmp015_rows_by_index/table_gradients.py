@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hermes.base.message import Count, Name, Share, message, sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.cost.tensors import elements_of, per_tensor
 from hermes.knowledge.operators import MATRIX
-from hermes.knowledge.vendor_cures import SHARDED_TABLES
+from hermes.knowledge.vendor_cures import SHARDED_TABLES, TORCH_TRAINS
 from hermes.model.compute_measures import OperatorCost, StepCompute
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Evidence, Gain, Loss
+from hermes.model.finding import Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.tensor_measures import DenseTable
@@ -83,20 +84,13 @@ def dense_embedding_gradient(
 
 
 _ACTIONS = (
-    Action(
-        title="Give the embedding sparse gradients",
-        do="nn.Embedding(n, d, sparse=True), or EmbeddingBag, and an optimizer of its own for the table that takes "
-        "them: torch.optim.SGD([table.weight], lr) without momentum and weight_decay, "
-        "torch.optim.SparseAdam([table.weight], lr) in place of Adam, or torch.optim.Adagrad. All other parameters "
-        "keep their optimizer; both step.",
-        verify="embedding_sparse_backward takes the place of embedding_dense_backward; fill_ and the optimizer's "
-        "operators on the size of the table are gone.",
-        risk="Few optimizers take sparse gradients: AdamW, RMSprop and fused ones do not, nor does weight_decay or "
-        "clip_grad_norm_. SparseAdam leaves moments and weights of rows that were not read as they are, Adam moves "
-        "them on: training goes another way. Over ranks gloo sums sparse gradients, other backends mostly do not.",
+    action(
+        "cmp015.sparse_gradients",
         source="PyTorch documentation of torch.nn.Embedding and torch.optim.SparseAdam; pytorch/pytorch#22037",
+        fit=TORCH_TRAINS,
+        cases=("CMP-44", "CMP-42"),
     ),
-    SHARDED_TABLES,
+    *SHARDED_TABLES,
 )
 
 

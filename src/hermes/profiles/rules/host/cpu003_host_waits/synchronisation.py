@@ -59,7 +59,7 @@ def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) ->
         ),
         # A wait inside a copy is for staging memory, which no replay removes.
         replay=() if copies else ("sync:none",),
-        actions=(PINNED_AND_FEW, NO_SYNCHRONISATION) if copies else (NO_SYNCHRONISATION,),
+        actions=(PINNED_AND_FEW, *NO_SYNCHRONISATION) if copies else NO_SYNCHRONISATION,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hermes.base.message import Share, Text, message, sentence
+from hermes.base.message import Name, Share, message, sentence
+from hermes.knowledge.actions import action
 from hermes.knowledge.confidence import confidence
+from hermes.knowledge.vendor_cures import COPY_AHEAD, TORCH
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -68,32 +70,10 @@ def _directions(overlaps: Rows[StepOverlap], rank: int) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
 
-_AHEAD = Action(
-    title="Copy ahead, from pinned memory",
-    do="DataLoader(pin_memory=True) and tensor.to(device, non_blocking=True), one batch ahead on a stream of its own.",
-    verify=sentence("mem001.copy_ahead_verify"),
-    risk=sentence("mem001.copy_ahead_risk"),
-    source="PyTorch documentation of DataLoader and Tensor.to",
-)
-_RARELY = Action(
-    title="Bring results back rarely, and all at once",
-    do="Keep them on the device, put them together (torch.stack), and copy every 50 or 100 steps into pinned memory "
-    "with tensor.to('cpu', non_blocking=True).",
-    verify=sentence("mem001.bring_back_verify"),
-    risk=sentence("mem001.bring_back_risk"),
-    source="PyTorch tutorial on pin_memory and non_blocking",
-)
-_WITHIN = Action(
-    title="Copy less within the device",
-    do="Find the copies by stack (with_stack=True): write results where they are needed (out=, index_copy_, views of "
-    "one tensor that is made once) in place of clone(), contiguous() and torch.cat of large tensors; torch.compile "
-    "takes many into their neighbours.",
-    verify=sentence("mem001.copy_less_verify"),
-    risk=sentence("mem001.copy_less_risk"),
-    source="PyTorch documentation of tensor views",
-)
+_RARELY = action("mem001.bring_back", source="PyTorch tutorial on pin_memory and non_blocking", fit=TORCH)
+_WITHIN = action("mem001.copy_less", source="PyTorch documentation of tensor views", fit=TORCH)
 _ACTIONS: Mapping[str, Action] = {
-    "": _AHEAD, "host to device": _AHEAD, "on the device": _WITHIN, "device to host": _RARELY,
+    "": COPY_AHEAD, "host to device": COPY_AHEAD, "on the device": _WITHIN, "device to host": _RARELY,
 }  # fmt: skip
 """The action by the direction of the longest copies; none for a fill, which pinned memory does not help."""
 
@@ -108,5 +88,5 @@ def copying(*, share: Share) -> None:
 
 
 @message("mem001.exposed_way")
-def exposed_way(*, way: Text) -> None:
+def exposed_way(*, way: Name) -> None:
     """The cost of copies of one direction."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.base.message import Count, Share, message, sentence
 from hermes.knowledge.confidence import confidence
+from hermes.knowledge.vendor_cures import TRAINS
+from hermes.model.advice_fit import Fit
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -61,26 +64,46 @@ def few_micro_batches(job: Job, pipelines: Rows[Pipeline]) -> Iterator[Loss]:
                 where=f"mean over {len(line.stages)} stages",
             ),
         ),
-        actions=(
-            Action(
-                title=f"Use {enough} micro-batches or virtual stages",
-                do=f"Raise the global batch, or halve the micro-batch, until a step has {enough} micro-batches; "
-                "--num-layers-per-virtual-pipeline-stage; or fewer stages.",
-                verify=USE_MORE_VERIFY,
-                risk="Global batch and convergence; small micro-batches use the device worse; virtual stages send "
-                "more often.",
-                source="Narayanan et al., SC'21, section 2.2",
-            ),
-        ),
+        actions=_more(enough),
     )
+
+
+def _more(enough: int) -> tuple[Action, ...]:
+    base = Action(
+        title=use_more(enough=enough),
+        do=use_more_do(enough=enough),
+        verify=USE_MORE_VERIFY,
+        risk=USE_MORE_RISK,
+        source="Narayanan et al., SC'21, section 2.2",
+        fit=TRAINS,
+        cases=("PAR-01", "PAR-02"),
+    )
+    megatron = Fit(libraries=("megatron", "mindspeed"), phase="training")
+    return (replace(base, do=use_more_do_megatron(enough=enough), fit=megatron), base)
 
 
 COST_OF_SCHEDULE = sentence("par001.cost_of_schedule")
 ENOUGH = sentence("par001.enough")
 MEASURED = sentence("par001.measured")
 USE_MORE_VERIFY = sentence("par001.use_more_verify")
+USE_MORE_RISK = sentence("par001.use_more_risk")
 
 
 @message("par001.schedule_leaves")
 def schedule_leaves(*, stages: Count, micro_batches: Count, share: Share) -> None:
     """A schedule with few micro-batches leaves a bubble."""
+
+
+@message("par001.use_more")
+def use_more(*, enough: Count) -> None:
+    """To use more micro-batches."""
+
+
+@message("par001.use_more_do")
+def use_more_do(*, enough: Count) -> None:
+    """How to use more micro-batches."""
+
+
+@message("par001.use_more_do_megatron")
+def use_more_do_megatron(*, enough: Count) -> None:
+    """How to use more micro-batches in Megatron and MindSpeed."""

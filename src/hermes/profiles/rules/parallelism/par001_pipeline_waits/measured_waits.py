@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hermes.base.message import Count, Name, Share, message, sentence
+from hermes.knowledge.actions import NO_RISK, variants
 from hermes.knowledge.confidence import confidence
+from hermes.model.advice_fit import ANY, Fit
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
@@ -13,7 +16,6 @@ from hermes.model.limit import Limit
 from hermes.model.structure_measures import Pipeline
 from hermes.profiles.rules._cost_by_rank import loss, percents
 from hermes.profiles.rules._limits import NOISE
-from hermes.profiles.rules.action_messages import NO_RISK
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
 
@@ -96,18 +98,7 @@ def _uneven(job: Job, line: Pipeline) -> tuple[Loss, ...]:
         ),
         # A step with too many ranks is not replayed, and balancing only half of the ranks would tell nothing.
         replay=tuple(factors) if len(factors) <= _MOST else (),
-        actions=(
-            Action(
-                title=f"Take layers from stage {slow}",
-                do="Give it fewer layers, and the others more, where the model is cut into stages; "
-                "--pipeline-num-transformer-layers [[…]] or --noop-layers 0,N in MindSpeed; "
-                "--decoder-first-pipeline-num-layers, --decoder-last-pipeline-num-layers or "
-                "account_for_loss_in_pipeline_split in Megatron.",
-                verify=TAKE_LAYERS_VERIFY,
-                risk=TAKE_LAYERS_RISK,
-                source="MindSpeed, unaligned-pipeline.md and noop-layers.md; Megatron-LM arguments",
-            ),
-        ),
+        actions=tuple(replace(one, title=take_layers(stage=str(slow))) for one in _TAKE_LAYERS),
     )
     return (one,)
 
@@ -165,8 +156,17 @@ def _bubble(line: Pipeline) -> Iterator[Evidence]:
 COST_OF_STAGE = sentence("par001.cost_of_stage")
 STAGES_ALIKE = sentence("par001.stages_alike")
 OVER_MEAN = sentence("par001.over_mean")
-TAKE_LAYERS_VERIFY = sentence("par001.take_layers_verify")
-TAKE_LAYERS_RISK = sentence("par001.take_layers_risk")
+_TAKE_LAYERS = variants(
+    "par001.take_layers",
+    {
+        "_mindspeed": Fit(libraries=("mindspeed",)),
+        "_megatron": Fit(libraries=("megatron",)),
+        "": ANY,
+    },
+    title=STAGES_ALIKE,
+    source="MindSpeed, unaligned-pipeline.md and noop-layers.md; Megatron-LM arguments",
+    cases=("PAR-03",),
+)
 COST_OF_WAITS = sentence("par001.cost_of_waits")
 ONLY_SCHEDULE = sentence("par001.only_schedule")
 LOOK_FOR_DELAY = sentence("par001.look_for_delay")
@@ -188,3 +188,8 @@ def compute_of(*, stage: Name) -> None:
 @message("par001.stage_waits")
 def stage_waits(*, share: Share, own: Share) -> None:
     """Stages wait longer than the schedule requires."""
+
+
+@message("par001.take_layers")
+def take_layers(*, stage: Name) -> None:
+    """To take layers from the slowest stage."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Rank, Share, message, sentence
+from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
+from hermes.model.advice_fit import ANY, Fit
 from hermes.model.fault import Fault
-from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
+from hermes.model.finding import Blame, Evidence, Gain, Loss
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.step_measures import PeerWait
@@ -73,25 +75,24 @@ def _of_group(
         ),
         replay=(f"compute:{rank}={1 - longer / own:.4g}",),
         apart=all(wait.peer != rank for wait in waits),
-        actions=(
-            Action(
-                title="Balance the router, or move hot experts",
-                do="A stronger loss or a bias that balances the router, or copies of hot experts on more ranks; "
-                "--moe-aux-loss-coeff 1e-2 or --moe-router-enable-expert-bias in Megatron; --balanced-moe-experts "
-                "in MindSpeed; enable_expert_placement: True in MindSpore.",
-                verify=BALANCE_ROUTER_VERIFY,
-                risk=BALANCE_ROUTER_RISK,
-                source="MindSpeed, balanced_moe.md; Megatron-LM arguments",
-            ),
-        ),
+        actions=_BALANCE,
     )
 
 
 COST_OF_EXPERTS = sentence("par003.cost_of_experts")
 AS_PEERS = sentence("par003.as_peers")
 MOST_TOKENS = sentence("par003.most_tokens")
-BALANCE_ROUTER_VERIFY = sentence("par003.balance_router_verify")
-BALANCE_ROUTER_RISK = sentence("par003.balance_router_risk")
+_BALANCE = variants(
+    "par003.balance_router",
+    {
+        "_mindspeed": Fit(libraries=("mindspeed",)),
+        "_megatron": Fit(libraries=("megatron",)),
+        "_mindspore": Fit(frameworks=("mindspore",)),
+        "": ANY,
+    },
+    source="MindSpeed, balanced_moe.md; Megatron-LM arguments",
+    cases=("PAR-06",),
+)
 
 
 @message("par003.experts_get")

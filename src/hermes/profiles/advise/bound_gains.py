@@ -1,0 +1,229 @@
+"""Bounds costs and gains: by the leaf, the step, the host's part of the step, and how well costs are known.
+
+All bounds of the analysis are here. A rule or a replay makes a gain, and nothing but this module makes it smaller. A
+replay gives one number and no promise. Jobs simulated without their fault, and real pairs of before and after, show how
+far the true gain lies from the replayed gain. A gain is reported as that range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import hypot
+
+from hermes.model.fault import Fault
+from hermes.model.finding import Gain, Loss
+from hermes.model.job import Job
+from hermes.model.leaf import Leaf, Risk
+from hermes.model.plan import NoiseFloor
+from hermes.model.step_measures import StepSplit
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.tree.gain_spread import OF_KIND, spread_of
+from hermes.profiles.tree.leaf_kinds import PART, WORK
+
+TOGETHER = 5
+"""The number of first actions that are replayed together: you plan further actions after measuring again."""
+_OF_HOST = ("host:", "launch:", "sync:")
+_BEYOND = 1.5
+"""The largest ratio of a replayed gain to the cost that a rule counted; a larger replay is not believed."""
+_BESIDE, _BESIDE_LAUNCHES = 0.05, 0.5
+"""The share of a loss that its count may have missed: the losses of all random jobs lie within the first share."""
+_BY_CHANCE = 1.28 * 2**0.5
+"""Standard errors of a median within which the difference of two medians lies in four of five cases."""
+_WAITS = frozenset({Leaf.WAIT, Leaf.COMMUNICATION})
+
+
+def at_most(gain: Gain, ns: int) -> Gain:
+    """The gain, of which no end exceeds `ns`."""
+    middle = None if gain.middle_ns is None else min(gain.middle_ns, ns)
+    return replace(gain, low_ns=min(gain.low_ns, ns), high_ns=min(gain.high_ns, ns), middle_ns=middle)
+
+
+def only_host_changes(specs: Sequence[str]) -> bool:
+    """Whether all these changes concern only the host."""
+    return all(spec.startswith(_OF_HOST) for spec in specs)
+
+
+def of_host(finding: Loss) -> bool:
+    """Whether only the host can give the finding's gain, in captured steps: by its changes, or as a device is idle."""
+    if finding.gain.before or finding.endangers:
+        return False
+    if finding.replay:
+        return only_host_changes(finding.replay)
+    return bool(finding.explains) and all(leaf.part == "idle" for leaf in finding.explains)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GainBound:
+    """The most ns that a step can lose: its length, or for host changes its length less the busy time of the busiest
+    device."""
+
+    step_ns: int
+    host_ns: int
+    mean_ns: int = 0
+    """The mean of `host_ns` over all steps: what happens in few steps costs its mean, and not what the typical has."""
+    waits_ns: int = 0
+    """Exposed communication of the ranks in ns, the longest time for which ranks can wait for each other."""
+
+    @staticmethod
+    def of(steps: JobSteps) -> GainBound:
+        """The bounds of the job's typical step. No change of a host shortens the device's work on a rank."""
+        typical = steps.slowest
+        if typical is None:
+            return GainBound(step_ns=0, host_ns=0)
+        alike = [split for split in steps.every if split.step == typical.step and split.compute_ns is not None]
+        # Communication is shorter if another rank comes earlier; a capture of one rank cannot tell.
+        alone = len({split.rank for split in steps.every}) == 1
+        left: dict[int | None, int] = {}
+        for split in steps.every:
+            if split.compute_ns is not None:
+                left[split.step] = min(_left_of(split, alone=alone), left.get(split.step, split.window_ns))
+        host = left.get(typical.step, typical.window_ns)
+        mean = sum(left.values()) // len(left) if left else 0
+        waits = max((split.exposed_comm_ns or 0 for split in alike), default=0)
+        if typical.compute_ns is None:
+            return GainBound(step_ns=steps.length_ns, host_ns=steps.length_ns, waits_ns=waits)
+        return GainBound(step_ns=typical.window_ns, host_ns=host, mean_ns=mean, waits_ns=waits)
+
+
+def _left_of(split: StepSplit, *, alone: bool) -> int:
+    busy = (split.compute_ns or 0) + (split.copy_exposed_ns or 0)
+    return split.window_ns - busy - ((split.exposed_comm_ns or 0) if alone else 0)
+
+
+def within_step(finding: Loss, room: GainBound) -> Loss:
+    """The finding with a gain of at most its cost, and a cost of at most the step."""
+    if finding.endangers:
+        return finding
+    cost = finding.cost_ns
+    if finding.gain.replayed and only_host_changes(finding.replay):
+        # A replay also includes what the host's loss did to other ranks, and what it kept from running beside other
+        # work.
+        cost = max(cost, min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns))
+    if finding.gain.replayed and finding.fault is Fault.STRAGGLER:
+        # A wait that names its peer is one of several: a replay includes all collectives that the rank delays.
+        cost = max(cost, min(finding.gain.low_ns, room.waits_ns))
+    cost = min(cost, room.step_ns) if room.step_ns else cost
+    share = finding.share * cost / finding.cost_ns if finding.cost_ns else finding.share
+    most = min(cost, max(room.host_ns, room.mean_ns)) if room.step_ns and of_host(finding) else cost
+    return replace(finding, cost_ns=cost, share=min(share, 1.0), gain=at_most(finding.gain, most))
+
+
+def _most_of_leaves(job: Job, finding: Loss) -> int | None:
+    """The largest time of a rank in the finding's leaves, in ns per step; None for waits and risks."""
+    if finding.about is Leaf.WAIT or finding.awaited or finding.endangers:
+        return None
+    rooms = (job.room_ns(rank, finding.explains) for rank in finding.ranks or job.spent)
+    return max((room for room in rooms if room is not None), default=None)
+
+
+def leaf_of(job: Job, finding: Loss) -> tuple[Leaf, int] | None:
+    """The leaf that a finding costs, and the most that it can cost in ns per step; None for waits and risks.
+
+    It is the leaf of the finding's fault, unless its ranks spend less than a tenth of the cost there: then the leaf
+    among those that the fault explains in which they spend most. The most is the largest time of a rank in that leaf;
+    work of the device may lie in several leaves, and their sum counts. No fault costs a wait of ranks for each other.
+    """
+    if _most_of_leaves(job, finding) is None or not isinstance(finding.about, Leaf):
+        return None
+    # A bubble of a pipeline is a wait of stages for each other.
+    explains = finding.explains - ({Leaf.WAIT} if finding.about is not Leaf.PIPELINE_BUBBLE else set())
+    times = {leaf: _most(job, finding, frozenset({leaf})) for leaf in sorted(explains)}
+    about = finding.about
+    if times.get(about, 0) < PART * finding.cost_ns:
+        about = max(times, key=lambda leaf: (times[leaf], leaf is about), default=about)
+    return about, _most(job, finding, explains) if about in WORK else times.get(about, 0)
+
+
+def _most(job: Job, finding: Loss, leaves: frozenset[Leaf]) -> int:
+    """The largest time of a finding's rank in these leaves, in ns per step."""
+    return max((job.room_ns(rank, leaves) or 0 for rank in finding.ranks or job.spent), default=0)
+
+
+def within_leaf(job: Job, finding: Loss) -> Loss:
+    """The finding under the leaf that it costs, with its share of the tree's step.
+
+    The cost is limited to the time of that leaf, the gain to the time of all leaves that the finding explains.
+    """
+    most, leaf = _most_of_leaves(job, finding), leaf_of(job, finding)
+    if most is None or leaf is None:
+        return finding
+    about, own = leaf
+    cost = min(finding.cost_ns, own)
+    step = max((job.lengths.get(rank, 0) for rank in finding.ranks or job.lengths), default=0)
+    share = finding.share if finding.gain.before or not step else min(cost / step, 1.0)
+    return replace(
+        finding,
+        about=about,
+        cost_ns=cost,
+        share=share,
+        gain=at_most(finding.gain, most),
+        room_ns=most + _waits_ns(job, finding),
+    )
+
+
+def _waits_ns(job: Job, finding: Loss) -> int:
+    """The waits of several ranks for each other, in ns, which a fix on all of them may also save."""
+    ranks = finding.ranks or tuple(job.spent)
+    if len(ranks) < 2:
+        return 0
+    return max((job.room_ns(rank, _WAITS) or 0 for rank in ranks), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostCertainty:
+    """How well the costs of a capture are known: the noise of its steps, and the most that a step can lose."""
+
+    floor: NoiseFloor
+    room: GainBound
+
+    def most_ns(self, cost_ns: int, specs: Sequence[str] = ()) -> int:
+        """The most in ns that a loss of `cost_ns` may cost: at most the step, or what host changes can save.
+
+        Recorded steps differ, as steps after a fix will: both medians are off by chance. A count also misses what a
+        cause does to calls and tasks beside it. A count of launches misses what a slow host does between launches.
+        """
+        beside = _BESIDE_LAUNCHES if any(spec.startswith("launch:") for spec in specs) else _BESIDE
+        off = hypot(beside * cost_ns, _BY_CHANCE * self.floor.ns)
+        if self.room.step_ns and specs and only_host_changes(specs):
+            return min(round(cost_ns + off), max(self.room.host_ns, min(cost_ns, self.room.mean_ns)))
+        return max(min(round(cost_ns + off), self.room.step_ns or self.floor.step_ns), cost_ns)
+
+    def held_ns(self, most_ns: int, findings: Sequence[Loss]) -> int:
+        """The most in ns that the findings may cost: `most_ns`, but at most the time of the leaves that they explain.
+
+        Several findings of one leaf share the leaf's time once. The leaves of other steps differ by chance, too.
+        """
+        rooms: dict[Leaf | Risk, int] = {}
+        for one in findings:
+            if one.room_ns is None:
+                return most_ns
+            rooms[one.about] = max(rooms.get(one.about, 0), one.room_ns)
+        room = sum(rooms.values())
+        return min(most_ns, round(room + hypot(_BESIDE * room, _BY_CHANCE * self.floor.ns))) if rooms else most_ns
+
+
+def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
+    """A gain as the range in which its fix lies; a gain that was not replayed is an upper bound, and stays a bound.
+
+    Counted host time with no device beside it is as uncertain as a change of the host's work.
+    """
+    if not gain.replayed or not gain.low_ns:
+        return gain
+    if not specs:
+        host = OF_KIND["host"]
+        if gain.low_ns <= host.least * gain.high_ns:
+            return gain
+        high = max(gain.high_ns, min(round(gain.high_ns * host.most), most_ns))
+        return replace(gain, low_ns=round(gain.high_ns * host.least), high_ns=high, middle_ns=gain.expected_ns)
+    spread = spread_of(specs)
+    high = max(min(round(gain.low_ns * spread.most), most_ns), min(gain.low_ns, most_ns))
+    return replace(gain, low_ns=round(min(gain.low_ns, high) * spread.least), high_ns=high, middle_ns=gain.expected_ns)
+
+
+def with_ranges(findings: Sequence[Loss], known: CostCertainty) -> tuple[Loss, ...]:
+    """The findings with their gains as ranges, within the time of the leaves that they explain."""
+    return tuple(
+        replace(one, gain=ranged(one.gain, one.replay, known.held_ns(known.most_ns(one.cost_ns, one.replay), [one])))
+        for one in findings
+    )
