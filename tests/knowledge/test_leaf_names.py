@@ -51,8 +51,9 @@ def test_norms_of_inference_are_norms(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "leaf"),
-    [("DropoutAddLayerNormFn", Leaf.NORM), ("flash_attn_with_dropout", Leaf.ATTENTION), ("aten::native_dropout", Leaf.RANDOM),
-     ("aten::bernoulli_", Leaf.RANDOM), ("fused_dropout_kernel_vec", Leaf.RANDOM)],
+    [("DropoutAddLayerNormFn", Leaf.NORM), ("flash_attn_with_dropout", Leaf.ATTENTION),
+     ("aten::native_dropout", Leaf.RANDOM), ("aten::bernoulli_", Leaf.RANDOM),
+     ("fused_dropout_kernel_vec", Leaf.RANDOM)],
 )  # fmt: skip
 def test_work_with_a_dropout_fused_into_it_is_that_work(name: str, leaf: Leaf) -> None:
     assert leaf_of_operator(name) is leaf

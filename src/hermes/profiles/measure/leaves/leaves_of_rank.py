@@ -86,8 +86,8 @@ def tree(
 
     `waits` has a row for each operation: `comm_id`, `split` (whether wait and transfer can be told apart), `wait_ns`
     (its wait from the start on) and `last` (the awaited rank). `samples` are moments of the stepping thread
-    (`start_ns`), each with the line of the user's code (`line`) and the time for which it stands (`ns`). `begun`: the job
-    had made steps before the capture.
+    (`start_ns`), each with the line of the user's code (`line`) and the time for which it stands (`ns`).
+    `begun`: the job had made steps before the capture.
     """
     first, last = _span(host_op, kernel, comm_op, step)
     launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
