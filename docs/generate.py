@@ -40,7 +40,8 @@ value is null, never 0. A column whose last cell is empty is never null."""
 _RULES = """\
 A rule looks at measures and says what costs time, on which ranks, how much of it could be won back at most,
 and what to do. `hermes explain CODE` prints the same pages. Findings of `preview` rules stand apart, and make neither
-verdict nor plan: [what is trusted, and why](../evidence/trust.md)."""
+verdict nor plan: [what is trusted, and why](../evidence/trust.md). Rules of the `lab` run only with
+`hermes analyze --lab`."""
 
 
 _CASES = """\
@@ -150,7 +151,10 @@ def _column(column: Column) -> str:
 
 
 def _rules() -> str:
-    rows = "\n".join(f"| [{rule.code}]({rule.code}.md) | {', '.join(rule.states)} | {_title(rule)} |" for rule in ALL)
+    rows = "\n".join(
+        f"| [{rule.code}]({rule.code}.md) | {', '.join((*rule.states, *rule.lab * ('lab',)))} | {_title(rule)} |"
+        for rule in ALL
+    )
     return f"# Rules\n\n{_RULES}\n\n| rule | state | what it finds |\n|---|---|---|\n{rows}"
 
 
@@ -175,7 +179,8 @@ def _rule(rule: Rule) -> str:
 def _state(rule: Rule) -> str:
     """The state of a rule; for a rule with several finders, the state of each finder."""
     if len(rule.finders) == 1:
-        return f"State: [{rule.states[0]}](../evidence/trust.md)."
+        lab = " It runs only with `hermes analyze --lab`." if rule.lab else ""
+        return f"State: [{rule.states[0]}](../evidence/trust.md).{lab}"
     rows = "\n".join(f"| {one.name} | [{one.state}](../evidence/trust.md) |" for one in rule.finders)
     return f"| finds | state |\n|---|---|\n{rows}"
 

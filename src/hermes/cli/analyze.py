@@ -59,6 +59,7 @@ class Format(str, enum.Enum):
     type=click.Choice(["en", "zh"]),
     help="Language of the text and of report.html; by default the locale's.",
 )
+@click.option("--lab", is_flag=True, help="Also run the rules that no public capture shows right yet.")
 @click.option("--full", is_flag=True, help="Print the whole report as text, not only its first screen.")
 @click.option("--open", "opens", is_flag=True, help="Show the report in the browser, as `hermes serve` does.")
 @click.option("--strict", is_flag=True, help="Exit 3 when the input is damaged or doubtful.")
@@ -73,6 +74,7 @@ def run(
     jobs: int | None,
     lang: str | None,
     *,
+    lab: bool,
     full: bool,
     opens: bool,
     strict: bool,
@@ -98,7 +100,7 @@ def run(
         )
         from hermes.profiles.api import analyze
 
-        report = analyze(loaded, engine=chosen)
+        report = analyze(loaded, engine=chosen, lab=lab)
     from hermes.report.chinese_sentences import language
     from hermes.report.localized_texts import teller
 

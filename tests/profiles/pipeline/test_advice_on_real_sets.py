@@ -14,6 +14,7 @@ from bench.judgement.opinions import OPINIONS
 from tests.each import each
 from tests.skips import profiles
 
+from hermes.base.message import Message
 from hermes.base.say import say
 from hermes.model.compute_measures import OperatorCost
 from hermes.model.host_measures import Dispatch, SyncCall
@@ -86,7 +87,7 @@ def test_a_serving_engine_is_known_and_its_kernels_have_classes(reported: Report
     assert (signs(report).trains, "vllm" in signs(report).libraries) == (False, True)
     first = max(report.rows(OperatorCost), key=lambda row: row.ns)
     assert (first.kind, first.calls) == ("batched matmul", 36)
-    assert report.plan.actions[0].do == "vLLM: no --enforce-eager."
+    assert report.plan.actions[0].do == Message("cure.graph_do_vllm")
     assert report.plan.actions[0].after == ""
 
 
@@ -167,7 +168,7 @@ def test_a_chip_without_bfloat16_is_told_float16(reported: Reported) -> None:
     report = reported("kineto/v100_resnet50_num_workers_4.json.gz")
     (types,) = (one for one in report.plan.actions if "CMP009" in one.codes)
     assert "bfloat16" not in shown(types)
-    assert "torch.float16" in types.do
+    assert "torch.float16" in say(types.do)
 
 
 def test_a_pipeline_whose_stages_differ_is_told_to_move_layers_first(tmp_path: Path) -> None:

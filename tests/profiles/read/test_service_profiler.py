@@ -221,7 +221,7 @@ def test_a_service_that_waits_between_batches_is_told_to_schedule_ahead(tmp_path
     report = analyze(_loaded(tmp_path, tmp_path / "out"))
     found = [one for one in report.findings if one.code == "CPU013"]
     assert [one.state for one in found] == (["preview"] if idle else [])
-    assert all("MINDIE_ASYNC_SCHEDULING_ENABLE=1" in one.actions[0].do and len(one.actions) == 1 for one in found)
+    assert all("MINDIE_ASYNC_SCHEDULING_ENABLE=1" in say(one.actions[0].do) and len(one.actions) == 1 for one in found)
 
 
 def test_the_terminal_says_how_long_requests_take(tmp_path: Path) -> None:

@@ -25,10 +25,10 @@ from hermes.profiles.rules.host import cpu002_recompilation as cpu002
 from hermes.profiles.rules.host import cpu004_slow_dispatch as cpu004
 from hermes.profiles.rules.host import cpu006_garbage_collection as cpu006
 from hermes.profiles.rules.host import cpu008_full_cores as cpu008
-from hermes.profiles.rules.host import cpu014_computing_on_host as cpu014
 from hermes.profiles.rules.host.cpu003_host_waits import reading_tensors_back as cpu003
 from hermes.profiles.rules.host.cpu003_host_waits import synchronisation as cpu005
 from hermes.profiles.rules.host.cpu012_threads import threads_started_each_step as cpu012
+from hermes.profiles.rules.lab import cpu014_computing_on_host as cpu014
 from hermes.profiles.rules.memory import mem002_allocation_in_step as mem002
 from hermes.profiles.rules.memory import mem004_leak as mem004
 from hermes.profiles.rules.memory import mem005_recomputation as mem005

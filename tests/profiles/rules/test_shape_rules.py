@@ -12,7 +12,7 @@ from hermes.base.say import say
 from hermes.model.host_measures import Before
 from hermes.model.job import JobMeasures
 from hermes.model.tensor_measures import KeptConcat
-from hermes.profiles.rules.compute import cmp018_growing_concat as cmp018
+from hermes.profiles.rules.lab import cmp018_growing_concat as cmp018
 
 Make = Callable[..., Any]
 PLAIN = {"chip": None, "dtypes": "float;float", "precision": "fp32"}

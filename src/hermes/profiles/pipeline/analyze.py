@@ -59,11 +59,12 @@ def prepare() -> None:
     code()
 
 
-def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None = None) -> Report:
+def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None = None, lab: bool = False) -> Report:
     """The report of an input; deterministic for the same input. Each critical path keeps its longest `stretches`.
 
     `engine` runs the work of each rank; by default this process does it all. The report names ranks that the engine
-    lost, and is made of the other ranks. Raises `InputError` if no rank is left.
+    lost, and is made of the other ranks. `lab`: rules that no public capture shows right run, too. Raises `InputError`
+    if no rank is left.
     """
     # A stored report names all kinds of rows, also kinds that this process has not measured.
     load_all()
@@ -76,15 +77,15 @@ def analyze(loaded: Loaded, *, stretches: int = STRETCHES, engine: Engine | None
     cache = loaded.ranks[0].cache if loaded.ranks else None
 
     def make() -> Report:
-        return _analyzed(loaded, stretches, engine or Serial())
+        return _analyzed(loaded, stretches, engine or Serial(), lab=lab)
 
     return DerivedResults(cache).or_make(make, "report", str(stretches), said.decode("utf-8", "replace"))
 
 
-def _analyzed(loaded: Loaded, stretches: int, engine: Engine) -> Report:
+def _analyzed(loaded: Loaded, stretches: int, engine: Engine, *, lab: bool) -> Report:
     while True:
         try:
-            return _report(loaded, stretches, engine)
+            return _report(loaded, stretches, engine, lab=lab)
         except LostRanksError as broken:
             loaded = without(loaded, {one.rank: one.error for one in broken.lost})
 
@@ -146,7 +147,7 @@ def _second_round(loaded: Loaded, job: JobOutline, engine: Engine) -> tuple[list
     return [own for own, _ in made], [told for _, told in made]
 
 
-def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
+def _report(loaded: Loaded, stretches: int, engine: Engine, *, lab: bool) -> Report:
     job = outlined(loaded, engine)
     rows = StepLoader(loaded, job.vendors, engine)
     with ThreadPoolExecutor(max_workers=1) as beside:
@@ -170,7 +171,7 @@ def _report(loaded: Loaded, stretches: int, engine: Engine) -> Report:
     tree = job_tree(path, AttainableGain(found.rows(OperatorCost), vendors.aim.value, found.rows(ChipUsed)))
     step = advice.without_profiler_on_host(measures)
     kinds = LeafKinds.of(tree, path.steps).without_profiler(step)
-    ranking = advice.ranked(with_lines(find_all(measures), measures), replay, grounds, kinds, step)
+    ranking = advice.ranked(with_lines(find_all(measures, lab=lab), measures), replay, grounds, kinds, step)
     report = Report(
         version=__version__,
         title=_title(loaded),

@@ -30,7 +30,8 @@ def _rule(module: ModuleType) -> Rule:
     every = {module: vars(module).values() for module in modules_of(module)}
     finders = [one for own in every.values() for one in own if isinstance(one, Finder)]
     (code,) = {finder.code for finder in finders}
-    return Rule(code=code, page=module.__doc__ or "", finders=tuple(finders))
+    lab = module.__name__.startswith(f"{__name__}.lab.")
+    return Rule(code=code, page=module.__doc__ or "", finders=tuple(finders), lab=lab)
 
 
 MODULES: tuple[ModuleType, ...] = tuple(_modules())

@@ -21,14 +21,6 @@ _OTHERS = (DATA, COMPILATION)
 """Kinds of work for which other rules report all functions."""
 
 
-def mean_steps(job: Job) -> dict[int, int]:
-    """The mean step of each rank in ns; times that are counted over a capture are shares of this step."""
-    own: dict[int, list[int]] = {}
-    for split in job.steps.every:
-        own.setdefault(split.rank, []).append(split.window_ns)
-    return {rank: sum(lengths) // len(lengths) for rank, lengths in own.items() if sum(lengths)}
-
-
 def outside_loaders(lines: Iterable[CodeLine]) -> Iterator[CodeLine]:
     """The functions that neither a data loader nor a compiler calls."""
     return (row for row in lines if row.place and row.within not in _OTHERS)

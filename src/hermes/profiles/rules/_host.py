@@ -72,12 +72,17 @@ def host_loss(
     return replace(found, ranks=alike)
 
 
-def _mean_step(job: Job) -> Callable[[StepSplit], int]:
+def mean_steps(job: Job) -> dict[int, int]:
+    """The mean step of each rank in ns; times that are counted over a capture are shares of this step."""
     own: dict[int, list[int]] = {}
     for split in job.steps.every:
         own.setdefault(split.rank, []).append(split.window_ns)
-    means = {rank: sum(lengths) // len(lengths) for rank, lengths in own.items()}
-    return lambda split: means[split.rank]
+    return {rank: sum(lengths) // len(lengths) for rank, lengths in own.items() if sum(lengths)}
+
+
+def _mean_step(job: Job) -> Callable[[StepSplit], int]:
+    means = mean_steps(job)
+    return lambda split: means.get(split.rank, 0)
 
 
 def before_of(unprofiled: Rows[Before], rank: int) -> Before | None:
@@ -105,8 +110,7 @@ def counted(job: Job, unprofiled: Rows[Before], rank: int, counter: str) -> int 
 
 def _shorter(job: Job, row: Before) -> float:
     """The length of a captured step over the length of steps before, at most 1."""
-    own = [split.window_ns for split in job.steps.of(row.rank)]
-    captured = sum(own) // len(own) if own else 0
+    captured = mean_steps(job).get(row.rank, 0)
     return min(1.0, captured / row.step_ns) if captured and row.step_ns else 1.0
 
 

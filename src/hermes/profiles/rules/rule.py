@@ -74,11 +74,15 @@ class Finder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A rule: its code, its page, and a finder for each fault that has its cause."""
+    """A rule: its code, its page, and a finder for each fault that has its cause.
+
+    `lab`: no public capture shows the rule right yet; it runs only where it is asked for.
+    """
 
     code: str
     page: str
     finders: tuple[Finder, ...]
+    lab: bool = False
 
     @property
     def cases(self) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from hermes.profiles.rules import ALL
 from hermes.profiles.rules._finding_moments import moments
 
 
-def find_all(measures: JobMeasures) -> tuple[Loss, ...]:
-    """All findings of all rules, sorted, each with the moments that show the finding."""
+def find_all(measures: JobMeasures, *, lab: bool = False) -> tuple[Loss, ...]:
+    """All findings, sorted, each with the moments that show the finding; those of rules of the lab only with `lab`."""
     steps = measures.job.steps
-    every = (finding for rule in ALL for finding in rule.find(measures))
+    every = (finding for rule in ALL if lab or not rule.lab for finding in rule.find(measures))
     return in_order(replace(finding, moments=moments(finding, steps)) for finding in every)
 
 

@@ -82,7 +82,7 @@ def test_a_failed_request_is_the_finding_with_its_line_and_its_cure(
     (finding,) = report.findings
     assert finding.code == "MEM007"
     assert say(finding.message) == f"Out of memory: 4.00 GB were asked for by model.py:12 forward, while {said}"
-    assert finding.actions[0].title == action
+    assert say(finding.actions[0].title) == action
     (row,) = report.rows(FailedRequest)
     assert (row.asked_bytes, row.left_bytes, row.idle_bytes) == (4 * GB, GB // 2, idle)
     assert row.holders == "model.py:12 forward < train.py:40 step: 1.00 GB"

@@ -61,11 +61,10 @@ from hermes.profiles.rules._code import (
     gain_of,
     growing,
     idle_of,
-    mean_steps,
     outside_loaders,
 )
 from hermes.profiles.rules._cost_by_rank import percents
-from hermes.profiles.rules._host import has_device
+from hermes.profiles.rules._host import has_device, mean_steps
 from hermes.profiles.rules.rule import by_share, rule
 from hermes.profiles.rules.title_messages import some_of
 

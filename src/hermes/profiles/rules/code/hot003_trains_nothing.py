@@ -57,9 +57,8 @@ from hermes.model.finding import Action, Blame, Loss
 from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.profiles.rules._code import mean_steps
 from hermes.profiles.rules._cost_by_rank import percents
-from hermes.profiles.rules._host import events_of, fact, has_device, won
+from hermes.profiles.rules._host import events_of, fact, has_device, mean_steps, won
 from hermes.profiles.rules.rule import by_share, rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")

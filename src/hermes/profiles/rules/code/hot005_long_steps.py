@@ -44,9 +44,8 @@ from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.profiles.rules._code import mean_steps
 from hermes.profiles.rules._cost_by_rank import percents
-from hermes.profiles.rules._host import BEFORE_IT, before_of, fact
+from hermes.profiles.rules._host import BEFORE_IT, before_of, fact, mean_steps
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import by_share, rule
 from hermes.profiles.rules.title_messages import some_of

@@ -34,7 +34,6 @@ from hermes.base.message import Message, Share, Text, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendor_cures import BETWEEN_GRAPHS, LAUNCH_AS_GRAPH, MORE_PER_LAUNCH
-from hermes.knowledge.vendor_traits import Traits, traits
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.host_measures import Dispatch, QueueDepth, StepHost, SyncCall
@@ -114,7 +113,7 @@ def slow_dispatch(
         confidence=confidence("CPU004"),
         evidence=(*found.evidence, *_facts(job, free, depths, rank, row)),
         replay=() if graphed else ("launch:graph",),
-        actions=_actions(traits(job.vendors.get(rank, "")), small=small, graphed=graphed),
+        actions=_actions(small=small, graphed=graphed),
     )
 
 
@@ -145,7 +144,7 @@ def _why(*, small: bool, graphed: bool) -> Message | None:
     return SHORTER if small else None
 
 
-def _actions(device: Traits, *, small: bool, graphed: bool) -> tuple[Action, ...]:
+def _actions(*, small: bool, graphed: bool) -> tuple[Action, ...]:
     if graphed:
         return BETWEEN_GRAPHS
     return (*LAUNCH_AS_GRAPH, *MORE_PER_LAUNCH) if small else (*MORE_PER_LAUNCH, *LAUNCH_AS_GRAPH)

@@ -65,7 +65,7 @@ DENSE = Limit(
 _FIRST = ("amx", "avx512", "arm")
 
 
-@rule("CMP032", state="preview", layer="compute", fault=Fault.SLOW_TYPE, cases=("CMP-03",))
+@rule("CMP032", state="preview", layer="compute", fault=Fault.SLOW_TYPE, cases=("CMP-04",))
 def long_floats_of_a_processor(
     job: Job, settings: Rows[SettingValues], ops: Rows[OperatorCost], computes: Rows[StepCompute]
 ) -> Iterator[Loss]:

@@ -15,9 +15,9 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.path_measures import StepFree
 from hermes.profiles.measure.host.other_threads import ThreadRuns
-from hermes.profiles.rules._code import idle_of, mean_steps
+from hermes.profiles.rules._code import idle_of
 from hermes.profiles.rules._cost_by_rank import percents
-from hermes.profiles.rules._host import BEFORE_IT, before_of, fact, has_device
+from hermes.profiles.rules._host import BEFORE_IT, before_of, fact, has_device, mean_steps
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import by_share, rule
 from hermes.profiles.rules.title_messages import some_of

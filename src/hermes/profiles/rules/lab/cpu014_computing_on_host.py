@@ -46,7 +46,7 @@ from hermes.profiles.rules.title_messages import some_of
 _SHOWN = 3
 
 
-@rule("CPU014", state="preview", fault=Fault.COMPUTING_ON_HOST)
+@rule("CPU014", state="preview", fault=Fault.COMPUTING_ON_HOST, layer="cpu")
 def computing_on_host(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
     """At most one finding, of operators that compute on the host beside a device."""
     found = host_loss(job, COMPUTES, LIMIT, lambda split: event_cost(job, events, split.rank, COMPUTING))

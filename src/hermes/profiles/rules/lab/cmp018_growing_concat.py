@@ -53,7 +53,7 @@ _LARGE = 262_144
 """The least number of elements of the concatenation's result: `docs/evidence/cmp018.md`."""
 
 
-@rule("CMP018", state="preview", fault=Fault.CONCAT_GROWTH, cases=("MEM-20", "MEM-14"))
+@rule("CMP018", state="preview", fault=Fault.CONCAT_GROWTH, layer="compute", cases=("MEM-20", "MEM-14"))
 def growing_concat(
     job: Job, kept: Rows[KeptConcat], ops: Rows[OperatorCost], computes: Rows[StepCompute]
 ) -> Iterator[Loss]:
