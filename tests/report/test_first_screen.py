@@ -15,7 +15,7 @@ from hermes.base.say import say
 from hermes.model.report import Report
 from hermes.report.first_screen import MOST_LINES, render_first_screen
 from hermes.report.localized_texts import teller
-from hermes.report.plan_words import gain_words
+from hermes.report.plan_words import gain_words, who_words
 from hermes_testing import Fault, Job
 
 
@@ -59,3 +59,24 @@ def test_one_line_says_what_was_not_recorded_and_how_much_more_is_missing(real: 
     note = Diagnostic(level="degraded", message="a file is torn", where="f", lost="steps")
     broken = replace(real, coverage=replace(real.coverage, missing=(), files=()), diagnostics=(note,))
     assert drawn(broken)[0] == "Coverage: a file is torn"
+
+
+def test_what_a_sentence_on_missing_data_says_is_not_counted_again_as_a_note(real: Report) -> None:
+    gap = "kernel_details.csv is missing: lost operator types"
+    note = Diagnostic(level="degraded", message="kernel_details.csv is missing", where="f", lost="operator types")
+    broken = replace(real, coverage=replace(real.coverage, missing=(gap,), files=()), diagnostics=(note,))
+    assert drawn(broken)[0] == f"Coverage: {gap}"
+
+
+def test_a_state_of_the_device_with_one_leaf_is_one_line(jobs: Jobs) -> None:
+    lines = drawn(jobs.report(Job(ranks=2, steps=2, layers=1), "ascend-text"))
+    tree = [line[19:].strip() for line in lines if line[9:19].strip().endswith("%")]
+    assert "exposed communication, transferring" in tree
+    assert "exposed communication" not in tree
+
+
+def test_a_rank_that_is_at_fault_for_its_own_loss_is_named_once(jobs: Jobs) -> None:
+    report = jobs.report(Job(ranks=2, steps=2, layers=1, faults=(Fault(kind="gc_pause", ranks=(1,)),)), "ascend-text")
+    one = replace(report.plan.actions[0], ranks=(1,), blames=("rank 1",), lines=())
+    assert who_words(one, (0, 1)) == "rank 1"
+    assert who_words(replace(one, ranks=(0,)), (0, 1)) == "rank 0, by rank 1"

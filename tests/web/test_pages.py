@@ -75,7 +75,7 @@ def test_a_capture_without_steps_is_called_one(tmp_path: Path, cache: Cache, ser
         assert "taken as a whole" in seen.open("steps").locator("main").inner_text()
         said = seen.open("").locator("main").inner_text()
     assert "to be won in this capture" in said
-    assert "to be won per step" not in said
+    assert "possible gain per step" not in said
 
 
 def test_what_if_says_why_its_step_is_longer_than_that_of_other_pages(served: Any, visit: Any) -> None:

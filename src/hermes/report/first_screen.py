@@ -13,7 +13,7 @@ from hermes.report import first_screen_messages as say_that
 from hermes.report.localized_texts import Tell
 from hermes.report.plan_text import draw_title
 from hermes.report.plan_words import gain_words, nothing_sentence, who_words
-from hermes.report.report_rows import computes_on_host
+from hermes.report.report_rows import computes_on_host, notes_beyond_gaps
 from hermes.report.terminal_lines import Screen
 from hermes.report.tree_text import draw_tree
 
@@ -66,7 +66,7 @@ def _where(screen: Screen, one: Advice, report: Report) -> str:
 
 def _missing(screen: Screen, report: Report) -> None:
     """Draw one line on what was not recorded or not read: the gravest, and how many more."""
-    degraded = [note.message for note in report.diagnostics if note.level == "degraded"]
+    degraded = [note.message for note in notes_beyond_gaps(report)]
     unread = [row.why or row.name for row in report.coverage.files if row.state == "not known"]
     gaps = () if computes_on_host(report) else report.coverage.missing
     missing = list(dict.fromkeys([*gaps, *degraded, *unread]))

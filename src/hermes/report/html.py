@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -18,6 +19,7 @@ from hermes.base.message import Message, Text
 from hermes.knowledge.user_code import is_example
 from hermes.model.comm_measures import CommunicationNote
 from hermes.model.finding import Finding, Key
+from hermes.model.plan import Advice
 from hermes.model.report import Report
 from hermes.report import (
     charts,
@@ -33,6 +35,7 @@ from hermes.report import (
     tree_messages,
     value_labels,
 )
+from hermes.report.advice_in_chinese import advice_in_chinese
 from hermes.report.findings_sheet import subject
 from hermes.report.inline_json import inlined
 from hermes.report.localized_texts import teller
@@ -65,6 +68,8 @@ _GAPS_FIRST = 6
 _ACTIONS_FIRST = 12
 _NOTES_FIRST = 5
 _LINES = 40
+_NAMED = re.compile(r"\S*\w[._*]\w")
+"""Matches a sentence that begins with the name of a file, which keeps its small letter."""
 _BLAMES = 8
 
 
@@ -75,7 +80,7 @@ def render_html(report: Report, language: str = "en") -> str:
     """
     css = Markup(palette.style() + shared_assets.style() + asset("report.css"))
     script = Markup(shared_assets.script())
-    degraded = [note for note in report.diagnostics if note.level == "degraded"]
+    degraded = report_rows.notes_beyond_gaps(report)
     every = table_columns.tables(report)
     communication = [table for table in every if table.rows and _part(table.key) == "communication"]
     structure = [table for table in every if table.rows and _part(table.key) == "structure"]
@@ -86,6 +91,7 @@ def render_html(report: Report, language: str = "en") -> str:
     page = template().render(
         tell=teller(language),
         report=report,
+        advice=advice_in_chinese if language == "zh" else _as_is,
         css=css,
         script=script,
         policy=policy(css, script),
@@ -121,6 +127,10 @@ def render_html(report: Report, language: str = "en") -> str:
         ],
     )
     return chinese_sentences.page(page) if language == "zh" else page
+
+
+def _as_is(one: Advice) -> Advice:
+    return one
 
 
 def _absent(title: str, language: str) -> str:
@@ -212,6 +222,7 @@ def environment() -> Environment:
         counted=format.counted,
         lines=_lines,
         is_example=is_example,
+        is_named=_NAMED.match,
         unprofiled_sentence=plan_words.unprofiled_sentence,
         beyond_words=plan_words.beyond_words,
         noise_sentence=plan_words.noise_sentence,

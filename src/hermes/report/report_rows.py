@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hermes.base.errors import Diagnostic
+from hermes.base.say import say
 from hermes.knowledge.vendor_traits import HOST_ONLY
 from hermes.model.path_measures import PathPart, StepPath
 from hermes.model.report import Report
@@ -177,3 +179,13 @@ def computes_on_host(report: Report) -> bool:
         and not report.rows(KernelTop)
         and not any(step_components(step) for step in report.steps)
     )
+
+
+def notes_beyond_gaps(report: Report) -> list[Diagnostic]:
+    """The notes on what was not read, without those that a sentence on what is missing says already."""
+    said = [say(gap) for gap in report.coverage.missing]
+    return [
+        note
+        for note in report.diagnostics
+        if note.level == "degraded" and not any(gap.startswith(say(note.message)) for gap in said)
+    ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hermes.base.message import Message
+from hermes.base.say import say
 from hermes.model.leaf import Leaf, Part
 from hermes.model.leaf_time import How, JobLeaf, PathRank
 from hermes.model.report import Report
@@ -52,12 +53,12 @@ class TreeLeaf:
 
     @property
     def largest(self) -> str:
-        """The operator, call or place with most of the leaf's time; empty if none has a third of it."""
+        """The operator, call or place with a third of the leaf's time or more, if its name is not that of the leaf."""
         sums = Counter[str]()
         for row in self.rows:
             sums[row.what or row.place] += row.ns
         name, ns = sums.most_common(1)[0]
-        return name if 3 * ns >= self.ns else ""
+        return name if 3 * ns >= self.ns and name != say(self.title) else ""
 
     @property
     def shown(self) -> tuple[TreeRow, ...]:
