@@ -41,8 +41,6 @@ _FOR_PROGRAMS = frozenset({
 })  # fmt: skip
 """Modules that write sentences for who knows no messages."""
 _NOT_CONVERTED = frozenset({
-    # Which action a case is about, and which words fit a job, until every rule says values.
-    "knowledge/advice_conditions.py", "profiles/advise/plan.py",
     # A track of the timeline is a face of its own.
     "profiles/timeline.py",
 })  # fmt: skip
