@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hermes.base.message import Message
-from hermes.base.say import say
 from hermes.model.leaf import Leaf, Part
 from hermes.model.leaf_time import How, JobLeaf, PathRank
 from hermes.model.report import Report
@@ -58,7 +57,8 @@ class TreeLeaf:
         for row in self.rows:
             sums[row.what or row.place] += row.ns
         name, ns = sums.most_common(1)[0]
-        return name if 3 * ns >= self.ns and name != say(self.title) else ""
+        same = self.leaf is not None and name.replace(" ", "_") == self.leaf.value
+        return name if 3 * ns >= self.ns and not same else ""
 
     @property
     def shown(self) -> tuple[TreeRow, ...]:

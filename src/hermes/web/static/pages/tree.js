@@ -3,7 +3,7 @@
 import { h, s } from "../dom.js";
 import { doc, partOf } from "../data.js";
 import { clean, clip, duration, share } from "../format.js";
-import { pieces, said, spoken } from "../say.js";
+import { said, spoken } from "../say.js";
 
 const LEAST = 0.01; // of the time: smaller leaves are shown as one
 const ROWS = 10;
@@ -60,12 +60,12 @@ export function tree(splits) {
 }
 
 /** The operator, the call or the place that most of a leaf is; empty where none has a third of it, or it is the leaf. @param {Leaf} one */
-function largest({ title, rows, ns }) {
+function largest({ leaf, rows, ns }) {
   /** @type {Map<string, number>} */
   const sums = new Map();
   for (const row of rows) sums.set(row.what || row.place, (sums.get(row.what || row.place) ?? 0) + row.ns);
   const [name, most] = [...sums].reduce((best, one) => (one[1] > best[1] ? one : best));
-  return 3 * most >= ns && name !== pieces(title).map((piece) => piece.text).join("") ? name : "";
+  return 3 * most >= ns && name.replaceAll(" ", "_") !== leaf ? name : "";
 }
 
 /** What a row is, where, which rank has more of it or is awaited, and what can be won of it. @param {Leaflet} row @param {number} steps @param {boolean} wait */
