@@ -37,7 +37,8 @@ def generate(
     the same bytes. Raises `FileExistsError` where a
     capture of the same rank already lies.
     """
-    result = simulate(as_written(job, formats))
+    job = as_written(job, formats)
+    result = simulate(job)
     folder.mkdir(parents=True, exist_ok=True)
     for form in formats:
         target = folder if len(formats) == 1 else folder / form

@@ -78,14 +78,6 @@ def test_a_capture_without_steps_is_called_one(tmp_path: Path, cache: Cache, ser
     assert "possible gain per step" not in said
 
 
-def test_what_if_says_why_its_step_is_longer_than_that_of_other_pages(served: Any, visit: Any) -> None:
-    page = visit(served).open("whatif")
-    page.wait_for_selector(".bench:not([aria-busy]) .outcome", timeout=60_000)
-    said = re.search(r"elsewhere the step is what follows, ([\d.]+ m?s)", page.locator(".bench").inner_text())
-    assert said
-    assert not page.locator(".outcome").inner_text().startswith(f"{said[1]} as measured")
-
-
 def test_a_long_command_is_wrapped_on_a_phone(ungrouped: Any, visit: Any) -> None:
     seen = visit(ungrouped, width=390)
     page = seen.open("compare")

@@ -40,10 +40,12 @@ export async function render(main) {
   if (names.length > MOST) controls.append(picker("component", t("memory.component"), [["", t("memory.usual")], ...names.map((name) => /** @type {[string, string]} */ ([name, name]))], param("component")));
   const made = await Promise.all(shown.map((component) => ask("curve", { table: "memory", rank, key: [component], buckets: 800 })));
   const known = made.filter((curve) => curve.first_ns !== null);
-  const least = known.map((curve) => BigInt(curve.first_ns)).reduce((a, b) => (b < a ? b : a), BigInt(known[0]?.first_ns ?? 0));
+  const marks = (await splits()).filter((row) => row.rank === rank && row.step !== null).map((row) => ({ at: row.start, name: `${t("step")} ${row.step}` }));
+  // A step begins before its first allocation: the axis begins with the step.
+  const begins = [...known.map((curve) => BigInt(curve.first_ns)), ...(known.length ? marks.map((mark) => BigInt(mark.at)) : [])];
+  const least = begins.reduce((a, b) => (b < a ? b : a), begins[0] ?? 0n);
   const latest = known.map((curve) => BigInt(curve.last_ns)).reduce((a, b) => (b > a ? b : a), BigInt(known[0]?.last_ns ?? 0));
   const upTo = Math.max(0, ...found.rows.filter((row) => shown.includes(String(row[at.component]))).map((row) => Number(row[at.reserved_bytes] ?? row[at.allocated_bytes] ?? 0)));
-  const marks = (await splits()).filter((row) => row.rank === rank && row.step !== null).map((row) => ({ at: row.start, name: `${t("step")} ${row.step}` }));
   for (const [place, component] of shown.entries()) {
     const curve = made[place];
     const row = found.rows.find((one) => String(one[at.component]) === component);
