@@ -31,9 +31,6 @@ def _sums(report: Report) -> Iterator[str]:
     for path in report.paths:
         if sum(part.ns for part in path.parts) != path.window_ns:
             yield f"the critical path of rank {path.rank} does not add up"
-    for free in report.free:
-        if sum(part.ns for part in free.parts) != free.free_ns:
-            yield f"the reasons of free time of rank {free.rank} do not add up"
 
 
 def _steps(report: Report) -> Iterator[str]:

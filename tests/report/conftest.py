@@ -18,7 +18,7 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, JobLeaf, LeafTime
-from hermes.model.path_measures import NearCritical, PathPart, PathStretch, StepFree, StepPath
+from hermes.model.path_measures import NearCritical, PathPart, PathStretch, StepPath
 from hermes.model.report import Coverage, Input, Report, Verdict
 from hermes.model.step_measures import (
     ArrivalWait,
@@ -397,18 +397,6 @@ def _without_verdict() -> Report:
         ),
         ascend_notes=("Here copies count as free: free is 12.000 us more than in the split above.",),
         paths=(_path(0), _path(1)),
-        free=(
-            StepFree(
-                rank=0,
-                step=50,
-                free_ns=25_020_619,
-                parts=(
-                    PathPart(rank=0, component="host", reason="operators", ns=23_000_619),
-                    PathPart(rank=0, component="host", reason="compilation", ns=2_020_000),
-                ),
-                stretches=(),
-            ),
-        ),
         measured=(
             *_compute(),
             *(_ascend(rank, source) for rank in (0, 1) for source in ("computed", "reported")),
@@ -638,7 +626,6 @@ def empty() -> Report:
         steps=(),
         ascend_notes=(),
         paths=(),
-        free=(),
         findings=(),
         diagnostics=(Diagnostic(level="degraded", message="the folder holds no profile", where="empty"),),
         measured=(),

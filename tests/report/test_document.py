@@ -69,7 +69,6 @@ def test_every_block_of_the_schema_is_there_even_when_nothing_was_read(empty: Re
         "critical_path",
         "critical_path_rivals",
         "critical_path_stretches",
-        "free_time",
         "overlap",
         "input",
         "host",

@@ -157,8 +157,8 @@ def measure(
 
 _FAMILIES = (
     "steps", "totals", "step_trace_time", "critical_path", "critical_path_rivals", "critical_path_stretches",
-    "free_time", "overlap", "input", "host", "code", "memory", "compute", "top", "communication", "rank_waits", "waits",
-    "links", "pipeline", "pipeline_passes", "pipeline_boxes", "balance", "balance_operators",
+    "idle_stretches", "overlap", "input", "host", "code", "memory", "compute", "top", "communication", "rank_waits",
+    "waits", "links", "pipeline", "pipeline_passes", "pipeline_boxes", "balance", "balance_operators",
     "rank_matrix", "streams", "clocks",
 )  # fmt: skip
 """Blocks of the report in reading order; blocks that are not listed come after these."""

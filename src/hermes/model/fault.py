@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hermes.base.message import Word
-from hermes.model.leaf import Leaf, Risk
+from hermes.model.leaf import IDLE, Leaf, Risk
 
 
 class Fault(Word):
@@ -216,7 +216,6 @@ _ABOUT: Mapping[Fault, Leaf | Risk] = {
     Fault.EXPOSED_COMMUNICATION: Leaf.TRANSFER,
 }
 
-_IDLE = frozenset(leaf for leaf in Leaf if leaf.part == "idle")
 _COMPUTE = frozenset(leaf for leaf in Leaf if leaf.part == "compute")
 _INPUT = frozenset({Leaf.INPUT_HERE, Leaf.INPUT_WORKERS, Leaf.INPUT_READ})
 _LAUNCHES = frozenset({Leaf.DISPATCH, Leaf.LONG_LAUNCH})
@@ -269,7 +268,8 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.ROWS_BY_INDEX: _LINE,
     Fault.LISTS_TO_TENSORS: _INPUT | {Leaf.HOST_OPERATOR},
     Fault.TOO_FEW_MICRO_BATCHES: _UNTOLD | {Leaf.WAIT},
-    Fault.CORES_FULL: _COMPUTE,
+    Fault.CORES_FULL: _COMPUTE | _LAUNCHES | {Leaf.PYTHON} | _INPUT,
+    Fault.EXPENSIVE_PROFILING: _LAUNCHES | {Leaf.PYTHON},
     Fault.DATA_LOADING: _INPUT,
     Fault.DATA_READING: _INPUT | {Leaf.FILE_OR_NETWORK},
     Fault.DATA_PROCESSING: _INPUT,
@@ -281,7 +281,7 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.SLOW_SAMPLE: _INPUT,
     Fault.RECOMPUTATION: _COMPUTE,
     Fault.LAUNCH_BLOCKING: _LAUNCHES,
-    Fault.STARVED_DEVICE: _IDLE,
+    Fault.STARVED_DEVICE: IDLE,
     Fault.STRAGGLER: _UNTOLD,
     Fault.HOT_FUNCTION: _LINE,
     Fault.MADE_ANEW: _LINE,
@@ -294,7 +294,7 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.DECOMPOSITIONS: _COMPUTE,
     Fault.GRADIENTS_OF_PIECES: _COMPUTE,
     Fault.UNFOLDED_WINDOWS: _COMPUTE,
-    Fault.LONG_STEPS: _IDLE,
+    Fault.LONG_STEPS: IDLE,
     Fault.DECODED_ANEW: _LINE | _INPUT,
     Fault.EXPOSED_COMMUNICATION: frozenset({Leaf.COMMUNICATION, Leaf.WAIT}),
 }

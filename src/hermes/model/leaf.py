@@ -83,6 +83,10 @@ _PARTS: dict[Leaf, Part] = {
 }
 
 
+IDLE = frozenset(leaf for leaf in Leaf if leaf.part == "idle")
+"""The leaves of a device that has nothing to do."""
+
+
 class Risk(Word):
     """A risk that a finding is about, if the finding is not about time of a step."""
 

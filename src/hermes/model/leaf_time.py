@@ -66,6 +66,23 @@ def lengths(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int,
     return {rank: ns // max(steps.get(rank, 1), 1) for rank, ns in found.items()}
 
 
+@measure(
+    "idle_stretches", title="Longest idle stretches", zh="最长空闲段",
+    about="Of the ranks whose devices are idle longest; a gap with two leaves is two rows.",
+)  # fmt: skip
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleStretch:
+    """A stretch in which a device had nothing to do, with the leaf that its time is in."""
+
+    rank: int = field("whose device", "Rank", "卡")
+    step: int | None = field("the step that it lies in", "Step", "步")
+    leaf: Leaf = field("the leaf", "Leaf", "去向", kind="word")
+    what: str = field("the call that takes most of it; empty where nothing names it", "Name", "名称", kind="name")
+    place: str = field("the line, else the range, else the operator that it lies in", "In", "位置", kind="name")
+    start_ns: int = field("on the clock of the rank", "Start", "开始", kind="moment")
+    ns: int = field("how long", "Time", "时间")
+
+
 @measure("tree", title="Where the time of the job went", zh="作业时间的去向", shown=lambda _: False)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLeaf:

@@ -1,4 +1,4 @@
-"""Measures of critical paths, near-critical work, and reasons why the device was free, in nanoseconds."""
+"""Measures of critical paths and of near-critical work, in nanoseconds."""
 
 from __future__ import annotations
 
@@ -49,22 +49,6 @@ class NearCritical:
     ns: int
     slack_ns: int
     least_ns: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepFree:
-    """Why the device of one rank was free in one step; the parts add up to the step's free time.
-
-    The component of a part is `host` with what the host did, `launch`, `wait`, or `device gap`. The component is device
-    work (`compute`, …) only if the step's tasks waited for tasks of another step. `stretches` are the longest free
-    stretches, in the order of time.
-    """
-
-    rank: int
-    step: int | None
-    free_ns: int
-    parts: tuple[PathPart, ...]
-    stretches: tuple[PathStretch, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,43 +119,8 @@ class PathPiece:
     ns: int = field("how long", "Time", "时间")
 
 
-@measure("free_time", title="Reasons of free time", zh="空闲原因")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreeShare:
-    """A reason why the device was free in one step, as a row of a table."""
-
-    rank: int = field("whose device", "Rank", "卡")
-    step: int | None = field("its typical step", "Step", "步")
-    component: str = field("what the next task waited for", "Component", "成分", kind="word")
-    reason: str = field("what the host did, or whom a wait was for", "Reason", "原因", kind="word")
-    ns: int = field("how long", "Time", "时间")
-    share: float = field("of the free time", "Share", "占比")
-
-
-@measure(
-    "free_time_gaps",
-    title="Longest free stretches",
-    zh="最长空闲段",
-    about="Of the typical step of each rank; a stretch has one reason, so that a gap with two is two rows.",
-)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FreePiece:
-    """One stretch in which the device had nothing to do, as a row of a table."""
-
-    rank: int = field("whose device", "Rank", "卡")
-    step: int | None = field("its typical step", "Step", "步")
-    component: str = field("what the next task waited for", "Component", "成分", kind="word")
-    name: str = field("call or task that was waited for", "Name", "名称")
-    where: str = field("its thread, stream or group", "Where", "位置")
-    start_ns: int = field("on the clock of the rank", "Start", "开始", kind="moment")
-    ns: int = field("how long", "Time", "时间")
-
-
-_MOST_GAPS = 20
-
-
-def path_rows(paths: Sequence[StepPath], free: Sequence[StepFree]) -> Iterator[object]:
-    """Table rows of critical paths and of free time's reasons: all parts, and the stretches of the first path."""
+def path_rows(paths: Sequence[StepPath]) -> Iterator[object]:
+    """Table rows of critical paths: all parts, and the stretches of the first path."""
     for path in paths:
         for part in path.parts:
             yield PathShare(
@@ -188,14 +137,3 @@ def path_rows(paths: Sequence[StepPath], free: Sequence[StepFree]) -> Iterator[o
             of_rank=one.rank, component=one.component, name=one.name, where=one.where, start_ns=one.start_ns,
             ns=one.dur_ns,
         )  # fmt: skip
-    for step in free:
-        for part in step.parts:
-            yield FreeShare(
-                rank=step.rank, step=step.step, component=part.component, reason=part.reason, ns=part.ns,
-                share=part.ns / step.free_ns,
-            )  # fmt: skip
-        for one in sorted(step.stretches, key=lambda one: (-one.dur_ns, one.start_ns))[:_MOST_GAPS]:
-            yield FreePiece(
-                rank=step.rank, step=step.step, component=one.component, name=one.name, where=one.where,
-                start_ns=one.start_ns, ns=one.dur_ns,
-            )  # fmt: skip

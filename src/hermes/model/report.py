@@ -12,7 +12,7 @@ from hermes.model.files_seen import FilesSeen
 from hermes.model.finding import Loss
 from hermes.model.job import Job, JobMeasures, Row, Rows
 from hermes.model.leaf import Leaf
-from hermes.model.path_measures import StepFree, StepPath, path_rows
+from hermes.model.path_measures import StepPath, path_rows
 from hermes.model.plan import EMPTY, Plan
 from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
@@ -84,7 +84,6 @@ class Report:
     steps: tuple[StepSplit, ...]
     ascend_notes: tuple[Text, ...]
     paths: tuple[StepPath, ...]
-    free: tuple[StepFree, ...]
     findings: tuple[Loss, ...]
     plan: Plan = EMPTY
     diagnostics: tuple[Diagnostic, ...]
@@ -93,7 +92,7 @@ class Report:
     @cached_property
     def measures(self) -> JobMeasures:
         """Every measured row of the report, by kind."""
-        rows = [*self.steps, *path_rows(self.paths, self.free), *self.measured]
+        rows = [*self.steps, *path_rows(self.paths), *self.measured]
         return JobMeasures(Job(steps=JobSteps(self.steps)), rows)
 
     def rows(self, kind: type[Row]) -> Rows[Row]:

@@ -11,13 +11,16 @@ from hermes.base.errors import InputError
 from hermes.base.message import Message
 from hermes.base.say import say
 from hermes.base.units import whole_number
-from hermes.model.path_measures import PathStretch, StepFree, StepPath
+from hermes.model.leaf_time import IdleStretch
+from hermes.model.path_measures import PathStretch, StepPath
 from hermes.model.report import Report
 from hermes.model.step_measures import ClockOffset
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.model.timeline import ANALYSIS, FINDINGS, Curve, Lane
 from hermes.profiles import messages
 from hermes.profiles.load import Loaded, RankData
+from hermes.profiles.measure.leaves.leaves_of_rank import idle_stretches
+from hermes.profiles.measure.registry import RankTables
 from hermes.profiles.pipeline.analyze import analyze, outlined
 
 ALL_STRETCHES = 1_000_000
@@ -143,20 +146,20 @@ class _View:
         self.rank = data.rank
         self.offset_ns = offset_ns
         self.begin, self.end = span
-        self._data = data
+        self.data = data
 
     def rows(self, table: str, *columns: str) -> pl.DataFrame:
         """Rows of a table that overlap the time range; `start_ns` is on the common clock."""
         wanted = ["start_ns", "dur_ns", *columns]
         if self.begin is None or self.end is None:
-            found = self._data.table(table, *wanted)
+            found = self.data.table(table, *wanted)
         else:
-            found = self._data.between(table, wanted, self.begin, self.end)
+            found = self.data.between(table, wanted, self.begin, self.end)
         return found.with_columns(pl.col("start_ns") + self.offset_ns)
 
     def samples(self, table: str, *columns: str) -> pl.DataFrame:
         """Samples of a table in the time range; `ts_ns` is on the common clock."""
-        found = self._data.table(table, "ts_ns", *columns)
+        found = self.data.table(table, "ts_ns", *columns)
         if self.begin is not None and self.end is not None:
             found = found.filter(pl.col("ts_ns").is_between(self.begin, self.end))
         return found.with_columns(pl.col("ts_ns") + self.offset_ns)
@@ -256,7 +259,7 @@ def _curves(view: _View) -> Iterator[Curve]:
 
 
 def _found(report: Report, view: _View) -> Iterator[Lane]:
-    """Tracks of the analysis: windows of steps, findings, critical paths, reasons of free time."""
+    """Tracks of the analysis: windows of steps, findings, critical paths, leaves of the idle device."""
     windows = [
         (split.start_ns, split.window_ns, "capture" if split.step is None else f"step {split.step}", split.window_kind)
         for split in report.steps
@@ -275,12 +278,15 @@ def _found(report: Report, view: _View) -> Iterator[Lane]:
                 yield _listed(view, f"critical path across ranks, of rank {path.rank}", _stretches(view, path))
         elif path.rank == view.rank:
             yield _listed(view, "critical path", _stretches(view, path))
-    for free in report.free:
-        if free.rank == view.rank:
-            yield _listed(view, "why the device is free", _stretches(view, free))
+    yield _listed(view, "why the device is idle", map(_idle, idle_stretches(RankTables(view.data), ALL_STRETCHES)))
 
 
-def _stretches(view: _View, of: StepPath | StepFree) -> Iterator[tuple[int, int, str, str]]:
+def _idle(row: IdleStretch) -> tuple[int, int, str, str]:
+    leaf = say(row.leaf.message)
+    return row.start_ns, row.ns, f"{leaf}: {row.what}" if row.what else leaf, row.place
+
+
+def _stretches(view: _View, of: StepPath) -> Iterator[tuple[int, int, str, str]]:
     for row in of.stretches:
         if row.rank == view.rank:
             yield row.start_ns, row.dur_ns, _titled(row), row.where

@@ -25,7 +25,7 @@ _DRAWN = frozenset(
         "critical_path_stretches",
         "diagnostics",
         "findings",
-        "free_time",
+        "idle_stretches",
         "pipeline_boxes",
         "plan.actions",
         "plan.collect",

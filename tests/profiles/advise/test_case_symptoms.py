@@ -14,7 +14,8 @@ from hermes.model.comm_measures import GroupKind, Packets
 from hermes.model.host_measures import SettingValues
 from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, JobMeasures
-from hermes.model.path_measures import FreeShare
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import LeafTime
 from hermes.model.step_measures import StepSplit
 from hermes.model.symptom import ANY, Symptom, symptoms
 from hermes.model.typical_step import JobSteps
@@ -63,12 +64,10 @@ def test_a_symptom_holds_of_any_rank_and_is_open_where_nothing_was_measured(text
     assert facts().holds(parse(text)) is holds
 
 
-def test_free_time_of_a_reason_is_added_up_over_components_and_zero_where_others_took_it() -> None:
-    said = facts(
-        *(of(FreeShare, rank=0, component=name, reason="data loading", ns=10 * MS) for name in ("host", "launch"))
-    )
-    assert said.values("free.share_of", "data loading") == [0.2]
-    assert said.holds(parse("free.share_of[compilation] > 0.05")) is False
+def test_an_idle_leaf_is_added_up_over_its_places_and_zero_where_others_took_it() -> None:
+    said = facts(*(of(LeafTime, rank=0, leaf=Leaf.INPUT_WORKERS, place=name, step_ns=10 * MS) for name in "ab"))
+    assert said.values("idle.share_of", "input_workers") == [0.2]
+    assert said.holds(parse("idle.share_of[compiling] > 0.05")) is False
 
 
 def test_time_over_the_capture_is_of_one_step() -> None:
@@ -137,8 +136,8 @@ def test_units_are_of_a_few_kinds_and_brackets_are_words() -> None:
         ("free.share > much", "no number"),
         ("free.share > 10", "beyond 0 to 1"),
         ("free.share[python] > 0.1", "takes no brackets"),
-        ("free.share_of > 0.1", "needs brackets"),
-        ("free.share_of[coffee] > 0.1", "knows garbage collection"),
+        ("idle.share_of > 0.1", "needs brackets"),
+        ("idle.share_of[coffee] > 0.1", "knows allocator"),
         ("input.loader > workers", "neither less nor more"),
     ],
 )

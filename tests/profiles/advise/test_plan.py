@@ -15,7 +15,8 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import HostEvents, SettingValues
 from hermes.model.job import Job, JobMeasures
-from hermes.model.path_measures import FreeShare
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import How, LeafTime
 from hermes.model.plan import NoiseFloor, Plan, Unprofiled
 from hermes.model.step_measures import HostCallTop, StepSplit
 from hermes.model.typical_step import JobSteps
@@ -41,7 +42,10 @@ CALL = HostCallTop(
     max_ns=1,
 )  # fmt: skip
 BLIND = (
-    FreeShare(rank=0, step=1, component="host", reason="compilation", ns=40_000_000, share=1.0),
+    LeafTime(
+        rank=0, leaf=Leaf.COMPILING, how=How.CALL, what="", place="", awaited=None, total_ns=40_000_000,
+        step_ns=40_000_000, long_ns=0,
+    ),
     HostEvents(
         rank=0, what="compilation", steps=4, steps_hit=4, calls=4, ns=200_000_000, longest_ns=9_000_000,
         device_free_ns=None, names=(), source="",

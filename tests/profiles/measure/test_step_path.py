@@ -6,7 +6,7 @@ import polars as pl
 
 from hermes.model.path_measures import StepPath
 from hermes.model.step_measures import StepSplit
-from hermes.profiles.measure.path.step_path import RankRows, step_free, step_path
+from hermes.profiles.measure.path.step_path import RankRows, step_path
 from hermes.profiles.measure.steps.breakdown import step_splits
 from hermes_testing import draw
 
@@ -102,20 +102,3 @@ def test_what_is_not_explained_has_its_share() -> None:
     """)
     assert parts(found) == {"compute": 5, "unexplained": 5}
     assert found.unexplained_share == 0.5
-
-
-def test_free_time_is_told_by_what_the_next_task_had_waited_for() -> None:
-    rows, split = drawn(
-        """
-        rank0.step     [##################]
-        rank0.host     LLLL...OOO..........
-        rank0.call     ....A....B..........
-        rank0.compute  .....AAA...BBBBBBBBB
-        """,
-        {"L": "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "O": "aten::mm"},
-    )
-    found = step_free(lambda rank, first, last: rows, split, {})
-    assert found.free_ns == split.free_ns == 8_000
-    assert {f"{part.component} {part.reason}".strip(): part.ns // 1_000 for part in found.parts} == {
-        "host data loading": 4, "host operators": 1, "host launching": 2, "launch": 1,
-    }  # fmt: skip

@@ -34,7 +34,6 @@ def per_step(report: Report) -> dict[str, object]:
         "step": {key: value for key, value in typical.items() if key not in ("step", "start_ns")},
         "path": [(row["of_rank"], row["component"], row["reason"], row["ms"]) for row in told["critical_path"]],
         "rivals": [(row["component"], row["where"], row["ms"]) for row in told["critical_path_rivals"]],
-        "free": [(row["component"], row["reason"], row["ms"]) for row in told["free_time"]],
         "findings": sorted((row["code"], row["cost_ms"], str(row["blames"])) for row in told["findings"]),
     }
 
@@ -65,7 +64,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def same(one: Report, other: Report) -> None:
     left, right = (json.loads(to_json(report)) for report in (one, other))
-    for key in ("verdict", "steps", "totals", "critical_path", "critical_path_rivals", "free_time", "rank_waits"):
+    for key in ("verdict", "steps", "totals", "critical_path", "critical_path_rivals", "idle_stretches", "rank_waits"):
         assert left[key] == right[key], key
     for key in ("code", "where", "blames", "cost_ms", "gain", "explained_by", "message"):
         assert [row[key] for row in left["findings"]] == [row[key] for row in right["findings"]], key

@@ -12,7 +12,8 @@ from hermes.knowledge.host_work import ALLOCATION
 from hermes.model.host_measures import AllocatorCalls, Dispatch, HostEvents, HostPart, StepHost, SyncCall
 from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, JobMeasures
-from hermes.model.path_measures import PathPart, StepFree
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import How, LeafTime, spent
 from hermes.model.step_measures import HostStall, PeerWait, StepSplit
 from hermes.model.typical_step import JobSteps
 
@@ -94,8 +95,10 @@ def measures() -> Callable[..., JobMeasures]:
     def make(
         splits: Sequence[StepSplit], *rows: object, vendors: Mapping[int, str] | None = None, certainty: float = 1.0
     ) -> JobMeasures:
+        steps = JobSteps(tuple(splits))
         job = Job(
-            steps=JobSteps(tuple(splits)),
+            steps=steps,
+            spent=spent((row for row in rows if isinstance(row, LeafTime)), steps.counts),
             inputs={rank: f"rank{rank}_ascend_pt" for rank in sorted({split.rank for split in splits})},
             vendors=vendors or {},
             certainty=certainty,
@@ -150,25 +153,17 @@ def event() -> Callable[..., HostEvents]:
 
 
 @pytest.fixture
-def free() -> Callable[..., StepFree]:
-    """Makes the explained free time of a step: `free({"operators": 90, "launch": 10})`."""
+def idle() -> Callable[..., list[LeafTime]]:
+    """Makes the idle leaves of a rank, in ns a step: `idle(dispatch=90, python=10)`."""
 
-    def make(parts: Mapping[str, int], rank: int = 0) -> StepFree:
-        return StepFree(
-            rank=rank,
-            step=0,
-            free_ns=sum(parts.values()),
-            parts=tuple(
-                PathPart(
-                    rank=rank,
-                    component="launch" if name == "launch" else "host",
-                    reason="" if name == "launch" else name,
-                    ns=ns,
-                )
-                for name, ns in parts.items()
-            ),
-            stretches=(),
-        )
+    def make(rank: int = 0, **leaves: int) -> list[LeafTime]:
+        return [
+            LeafTime(
+                rank=rank, leaf=Leaf(name), how=How.CALL, what="", place="", awaited=None, total_ns=ns, step_ns=ns,
+                long_ns=0,
+            )
+            for name, ns in leaves.items()
+        ]  # fmt: skip
 
     return make
 

@@ -16,7 +16,6 @@ from hermes.model.host_measures import CoreLoad, HostEvents, QueueDepth, Setting
 from hermes.model.job import JobMeasures
 from hermes.model.leaf import Leaf
 from hermes.model.memory_measures import MemoryGrowth, MemoryPeak, Recompute
-from hermes.model.path_measures import PathPart
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.measure.memory.headroom import Headroom
 from hermes.profiles.rules.environment import env001_slow_setting as env001
@@ -54,17 +53,17 @@ def setting(name: str, values: Mapping[str | None, tuple[int, ...]], source: str
 
 
 def test_every_cure_that_can_be_replayed_is_a_change_that_there_is(
-    measures: Make, split: Make, event: Make, free: Make, host_step: Make, fetches: Make, held: Make
+    measures: Make, split: Make, event: Make, idle: Make, fetches: Make, held: Make
 ) -> None:
     kinds = ("compilation", "garbage collection", "allocation", "checkpoint or logging")
-    parts = {"operators": 300, "outside any call": 300}
+    leaves = ("dispatch", "compiling", "garbage_collection", "allocator", "file_or_network", "input_workers",
+              "synchronisation")  # fmt: skip
     found_ = find_all(
         measures(
             [split(free=900)],
             *(event(what, 300) for what in kinds),
-            host_step(parts),
             fetches("workers", 300),
-            free(parts),
+            *idle(**dict.fromkeys(leaves, 300)),
             held("read back", 300),
         )
     )
@@ -90,10 +89,10 @@ KINDS = pytest.mark.parametrize(
     ("name", "said"), [("cudaHostAlloc", "pinned memory of the host"), ("cudaMalloc", "device memory")]
 )
 def test_memory_that_is_taken_is_said_to_be_the_host_s_or_the_device_s(
-    name: str, said: str, measures: Make, split: Make, event: Make, free: Make
+    name: str, said: str, measures: Make, split: Make, event: Make
 ) -> None:
     row = replace(event("allocation", 21), names=((name, 1, 20), ("cudaFree", 1, 1)))
-    made = measures([split()], row, free({"allocation": 21}))
+    made = measures([split()], row)
     finding = found(mem002.allocation_in_step, made)
     assert f"freeing {said} leaves" in say(finding.message)
     assert (finding.actions[0] is KEEP_PINNED_MEMORY) is (name == "cudaHostAlloc")
@@ -101,9 +100,9 @@ def test_memory_that_is_taken_is_said_to_be_the_host_s_or_the_device_s(
 
 @KINDS
 def test_calls_beyond_the_limit_are_found(
-    rule: Finder, what: str, limit: int, measures: Make, split: Make, event: Make, free: Make
+    rule: Finder, what: str, limit: int, measures: Make, split: Make, event: Make
 ) -> None:
-    made = measures([split()], event(what, limit + 1), free({what: limit}))
+    made = measures([split()], event(what, limit + 1))
     finding = found(rule, made)
     assert (finding.code, finding.cost_ns) == (rule.code, limit + 1)
     assert finding.replay == (f"host:{what.replace(' ', '-')}=0",)
@@ -229,22 +228,22 @@ def test_reading_back_is_no_other_wait(measures: Make, split: Make, sync: Make) 
 
 
 def test_handing_over_work_is_found_by_the_free_time_that_it_leaves(
-    measures: Make, split: Make, free: Make, dispatch: Make
+    measures: Make, split: Make, idle: Make, dispatch: Make
 ) -> None:
-    parts = {"operators": 60, "launching": 20, "python": 10, "launch": 15, "data loading": 500}
+    parts = idle(dispatch=70, long_launch=20, python=15, input_workers=500)
     depth = QueueDepth(rank=0, step=0, device_id=0, tasks=9, mean=0.1, median=0, most=2, empty=0.9, full=0.0, curve=())
-    finding = found(cpu004.slow_dispatch, measures([split(free=605)], free(parts), dispatch(), depth))
+    finding = found(cpu004.slow_dispatch, measures([split(free=605)], *parts, dispatch(), depth))
     assert (finding.cost_ns, finding.fault, finding.replay) == (105, "dispatch", ("launch:graph",))
     told = {say(one.what): one.value for one in finding.evidence}
+    assert told["device idle: dispatch of small operators"] == 70
     assert (told["median kernel time"], told["time in which the device's queue was empty"]) == (4, 0.9)
 
 
 def test_tasks_that_come_from_a_graph_are_not_advised_to_be_one(
-    measures: Make, split: Make, free: Make, dispatch: Make
+    measures: Make, split: Make, idle: Make, dispatch: Make
 ) -> None:
-    finding = found(
-        cpu004.slow_dispatch, measures([split(free=900)], dispatch(small=90, graphed=80), free({"launching": 600}))
-    )
+    made = measures([split(free=900)], dispatch(small=90, graphed=80), *idle(dispatch=600))
+    finding = found(cpu004.slow_dispatch, made)
     assert (finding.fault, finding.replay) == ("dispatch", ())
     assert finding.actions == BETWEEN_GRAPHS
 
@@ -260,57 +259,29 @@ def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(measures: Ma
     assert finding.actions[0] is PINNED_AND_FEW
 
 
-def test_what_no_path_explains_is_dispatch_as_far_as_the_host_was_handing_work_over(
-    measures: Make, split: Make, free: Make, host_step: Make
-) -> None:
-    explained = free({"operators": 100})
-    gap = PathPart(rank=0, component="unexplained", reason="", ns=500)
-    steps = [replace(explained, parts=(*explained.parts, gap))]
-    assert (
-        found(
-            cpu004.slow_dispatch,
-            measures([split(free=900)], *steps, host_step({"operators": 400, "data loading": 500})),
-        ).cost_ns
-        == 400
-    )
-    assert silent(cpu004.slow_dispatch, measures([split(free=900)], *steps))
+@pytest.mark.parametrize("leaves", [{"dispatch": 100}, {"input_here": 900}, {"compiling": 900}, {}])
+def test_other_idle_leaves_are_no_dispatch(leaves: dict[str, int], measures: Make, split: Make, idle: Make) -> None:
+    assert silent(cpu004.slow_dispatch, measures([split(free=900)], *idle(**leaves)))
 
 
-@pytest.mark.parametrize("parts", [{"operators": 100}, {"data loading": 900}, {"compilation": 900}, {}])
-def test_free_time_for_other_reasons_is_no_dispatch(
-    parts: dict[str, int], measures: Make, split: Make, free: Make
-) -> None:
-    assert silent(cpu004.slow_dispatch, measures([split(free=900)], *([free(parts)] if parts else [])))
-
-
-def test_kernels_shorter_than_their_launch_are_named(measures: Make, split: Make, free: Make, dispatch: Make) -> None:
+def test_kernels_shorter_than_their_launch_are_named(measures: Make, split: Make, idle: Make, dispatch: Make) -> None:
     def job(small: int) -> Loss:
-        return found(cpu004.slow_dispatch, measures([split()], free({"operators": 300}), dispatch(small=small)))
+        return found(cpu004.slow_dispatch, measures([split()], *idle(dispatch=300), dispatch(small=small)))
 
     assert say(job(51).message).endswith("most kernels are shorter than a launch")
     assert (job(51).fault, job(50).fault) == ("short_kernels", "dispatch")
 
 
 def test_a_graph_is_advised_by_what_captures_one_and_no_setting_is(
-    measures: Make, split: Make, free: Make, dispatch: Make
+    measures: Make, split: Make, idle: Make, dispatch: Make
 ) -> None:
     def cures(vendor: str) -> str:
-        made = measures([split()], free({"operators": 300}), dispatch(), vendors={0: vendor})  # fmt: skip
+        made = measures([split()], *idle(dispatch=300), dispatch(), vendors={0: vendor})  # fmt: skip
         return " ".join(say(one.do) for one in found(cpu004.slow_dispatch, made).actions)
 
     assert "torch.npu.make_graphed_callables" in cures("ascend")
     assert "torch.cuda.make_graphed_callables" in cures("nvidia")
     assert "export" not in cures("ascend") + cures("nvidia")
-
-
-def test_a_queue_thread_that_waits_for_the_loop_is_dispatch_and_not_silence(
-    measures: Make, split: Make, free: Make, host_step: Make
-) -> None:
-    parts = {"operators": 50, "outside any call": 300}
-    busy = measures([split()], free(parts), host_step({"operators": 1_000}))
-    assert found(cpu004.slow_dispatch, busy).cost_ns == 350
-    quiet = measures([split()], free(parts), host_step({"operators": 700, "outside any call": 300}))
-    assert silent(cpu004.slow_dispatch, quiet)
 
 
 def operators(calls: int, median: int = 500, ns: int = 0, name: str = "aten::add", shapes: str = "8,8") -> OperatorCost:
@@ -356,8 +327,8 @@ def cores(usage: float) -> CoreLoad:
     return CoreLoad(rank=0, cores=64, usage=usage, busiest=1.0)
 
 
-def test_full_cores_count_only_with_a_loss_that_they_explain(measures: Make, split: Make, free: Make) -> None:
-    lost = [free({"operators": 300})]
+def test_full_cores_count_only_with_a_loss_that_they_explain(measures: Make, split: Make, idle: Make) -> None:
+    lost = idle(dispatch=300, other_work_on_cores=300)
     assert found(cpu008.full_cores, measures([split()], *lost, cores(0.95))).cost_ns == 300
     assert silent(cpu008.full_cores, measures([split()], *lost, cores(0.9)))
     assert silent(cpu008.full_cores, measures([split()], cores(0.99)))
@@ -378,10 +349,10 @@ def test_full_cores_count_only_with_a_loss_that_they_explain(measures: Make, spl
     ],
 )
 def test_a_setting_that_slows_launches_counts_only_where_dispatch_costs(
-    name: str, value: str, harmless: str, measures: Make, split: Make, free: Make
+    name: str, value: str, harmless: str, measures: Make, split: Make, idle: Make
 ) -> None:
     def with_value(given: str | None, lost: int) -> JobMeasures:
-        made: JobMeasures = measures([split()], free({"operators": lost}), setting(name, {given: (0,)}))
+        made: JobMeasures = measures([split()], *idle(dispatch=lost), setting(name, {given: (0,)}))
         return made
 
     finding = found(env001.slow_setting, with_value(value, 300))
@@ -392,14 +363,14 @@ def test_a_setting_that_slows_launches_counts_only_where_dispatch_costs(
 
 
 def test_a_task_queue_seen_to_be_off_counts_without_its_variable(
-    measures: Make, split: Make, free: Make, dispatch: Make
+    measures: Make, split: Make, idle: Make, dispatch: Make
 ) -> None:
     assert (
         found(
             env001.slow_setting,
             measures(
                 [split()],
-                free({"operators": 300}),
+                *idle(dispatch=300),
                 dispatch(task_queue="off", task_queue_source="calls of AscendCL, and none from a queue"),
             ),
         ).fault
@@ -408,20 +379,20 @@ def test_a_task_queue_seen_to_be_off_counts_without_its_variable(
 
 
 def test_an_allocator_without_its_cache_counts_by_calls_for_memory(
-    measures: Make, split: Make, free: Make, event: Make
+    measures: Make, split: Make, idle: Make, event: Make
 ) -> None:
     known = setting("PYTORCH_NO_CUDA_MEMORY_CACHING", {"1": (0,)})
     assert (
         found(env001.slow_setting, measures([split()], known, event("allocation", 300))).fault
         == "caching_allocator_off"
     )
-    assert silent(env001.slow_setting, measures([split()], free({"operators": 300}), known))
+    assert silent(env001.slow_setting, measures([split()], *idle(dispatch=300), known))
 
 
-def test_a_profiler_with_stacks_is_a_doubt_of_a_slow_host(measures: Make, split: Make, free: Make) -> None:
+def test_a_profiler_with_stacks_is_a_doubt_of_a_slow_host(measures: Make, split: Make, idle: Make) -> None:
     def job(lost: int, **options: str) -> JobMeasures:
         known = tuple(setting(name, {value: (0,)}, "profiler") for name, value in options.items())
-        made: JobMeasures = measures([split()], free({"operators": lost}), *known)
+        made: JobMeasures = measures([split()], *idle(dispatch=lost), *known)
         return made
 
     finding = found(env002.profiler_overhead, job(300, with_stack="true", profile_memory="1"))

@@ -55,9 +55,9 @@ LOADERS = pytest.mark.parametrize(
 
 @LOADERS
 def test_waiting_for_batches_beyond_the_limit_is_found(
-    rule: Finder, kind: str, measures: Make, split: Make, fetches: Make, free: Make
+    rule: Finder, kind: str, measures: Make, split: Make, fetches: Make
 ) -> None:
-    finding = found(rule, measures([split(free=300)], fetches(kind, 300), free({"data loading": 300})))
+    finding = found(rule, measures([split(free=300)], fetches(kind, 300)))
     assert (finding.code, finding.layer, finding.cost_ns, finding.share) == (rule.code, "io", 300, 0.3)
     assert finding.replay == ("host:data-loading=0",)
     assert "leaves the device free for 30% of the step" in say(finding.message)

@@ -1,4 +1,4 @@
-"""A symptom as a comparison of one measure with a value: `free.share_of[data loading] > 0.05`."""
+"""A symptom as a comparison of one measure with a value: `idle.share_of[input_workers] > 0.05`."""
 
 from __future__ import annotations
 

@@ -159,8 +159,8 @@ def _report(loaded: Loaded, stretches: int, engine: Engine, *, lab: bool) -> Rep
         path = job_path(job, exchanged)
         found = combine(job, measured, exchanged, certainty(seen, notes))
         found = found.with_rows(chain(*stage_boxes(loaded, job, engine=engine)))
-        paths, free = followed.result()
-    measures = found.with_rows((*job.steps.every, *paths, *free))
+        paths = followed.result()
+    measures = found.with_rows((*job.steps.every, *paths))
     replay = StepReplay(loaded, job, rows)
     grounds = advice.Evidence(
         measures=measures, inputs=job.inputs, coverage=seen, frameworks=job.frameworks, recorder=job.recorder,
@@ -181,7 +181,6 @@ def _report(loaded: Loaded, stretches: int, engine: Engine, *, lab: bool) -> Rep
         steps=job.steps.every,
         ascend_notes=difference(found.rows(AscendSplit), job.steps.every),
         paths=paths,
-        free=free,
         findings=with_ranges((*ranking.findings, *ranking.preview), ranking.known),
         measured=(
             *bounded(found, notes),

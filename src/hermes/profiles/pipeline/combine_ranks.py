@@ -10,7 +10,7 @@ from typing import TypeVar
 from hermes.model.compute_measures import StepCompute
 from hermes.model.host_measures import RankSettings
 from hermes.model.job import Job, JobMeasures
-from hermes.model.leaf_time import LeafTime, lengths, spent
+from hermes.model.leaf_time import IdleStretch, LeafTime, lengths, spent
 from hermes.model.step_measures import ArrivalWait, PeerWait, TaskWait
 from hermes.profiles.measure.communication.fused_kernels import FusedCalls, fused_operators
 from hermes.profiles.measure.communication.last_arrivals import rank_waits
@@ -24,6 +24,8 @@ from hermes.profiles.pipeline.rank_exchange import RankExchange
 from hermes.profiles.pipeline.rank_measures import RankMeasures
 
 T = TypeVar("T")
+_MOST_IDLE = 8
+"""The most ranks whose longest idle stretches are told."""
 
 
 def combine(
@@ -41,7 +43,7 @@ def combine(
         replace(row, peer_collected=True) if row.peer in collected else row for row in _taken(by_kind, TaskWait)
     ]
     arrivals = list(rank_waits(job.every, job.held_up, collected))
-    leaves = _leaves(job, exchanged)
+    leaves, idle = _leaves(job, exchanged), list(_most_idle(exchanged))
     talk = JobExchange(job, exchanged)
     exchanged.clear()
     rows = [
@@ -49,6 +51,7 @@ def combine(
         *recorded,
         *arrivals,
         *leaves,
+        *idle,
         *job.clocks,
         *settings([*_taken(by_kind, RankSettings)]),
         *fused_operators([*_taken(by_kind, FusedCalls)], job.members),
@@ -85,6 +88,15 @@ def _leaves(job: JobOutline, exchanged: Sequence[RankExchange]) -> list[LeafTime
     times = list(job_leaves([one.leaves for one in sorted(exchanged, key=lambda one: one.rank)]))
     known = {row.rank for row in times}
     return times + list(leaves_of_splits(split for split in job.steps.every if split.rank not in known))
+
+
+def _most_idle(exchanged: Sequence[RankExchange]) -> Iterator[IdleStretch]:
+    """The longest idle stretches of the ranks that are idle longest in them, in rank order."""
+    lost = {one.rank: sum(row.ns for row in one.idle) for one in exchanged}
+    chosen = sorted(lost, key=lambda rank: (-lost[rank], rank))[:_MOST_IDLE]
+    for one in sorted(exchanged, key=lambda one: one.rank):
+        if one.rank in chosen:
+            yield from sorted(one.idle, key=lambda row: (-row.ns, row.start_ns))
 
 
 def _waits_that_count(recorded: Sequence[TaskWait], arrivals: Sequence[ArrivalWait]) -> Iterator[PeerWait]:

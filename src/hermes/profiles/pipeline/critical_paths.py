@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
-from hermes.model.path_measures import StepFree, StepPath
-from hermes.model.step_measures import StepSplit
+from hermes.model.path_measures import StepPath
 from hermes.profiles.engines.engine import Engine, LostRank, results_in_rank_order
 from hermes.profiles.load import Loaded, present
-from hermes.profiles.measure.path.step_path import RankRows, host_reasons, step_free, step_path
+from hermes.profiles.measure.path.step_path import RankRows, host_reasons, step_path
 from hermes.profiles.pipeline.job_outline import JobOutline
 from hermes.store.rank_data import RankData
 
@@ -108,33 +107,19 @@ def prepared_rows(wanted: RankStretch) -> RankRows:
     return rows
 
 
-def paths_of(job: JobOutline, rows: StepLoader, most: int) -> tuple[tuple[StepPath, ...], tuple[StepFree, ...]]:
+def paths_of(job: JobOutline, rows: StepLoader, most: int) -> tuple[StepPath, ...]:
     """The slowest rank's path, followed into the ranks that it waited for, and with few ranks each rank's own path.
 
-    Paths are of each rank's step of median window. The second result says why the device was free in that step: of the
-    same ranks, and with many ranks, of the ranks whose device was free longest. Each path holds its `most` longest
-    stretches.
+    Paths are of each rank's step of median window. Each path holds its `most` longest stretches.
     """
     offsets = {clock.rank: clock.offset_ns for clock in job.clocks}
     arrivals = job.arrivals
     typical, slowest = job.steps.typical_of_each, job.steps.slowest
     if slowest is None:
-        return (), ()
+        return ()
     several = len(job.collected) > 1
     found = [step_path(rows, slowest, arrivals, offsets, across=several, most=most)]
     few = typical if len(typical) <= _RANKS else [slowest]
     if several:
         found += [step_path(rows, split, arrivals, offsets, across=False, most=most) for split in few]
-    measured = [split for split in _most_free(typical, slowest) if split.compute_ns is not None]
-    free = [step_free(rows, split, arrivals.get(split.rank, {}), most=most) for split in measured]
-    return tuple(found), tuple(free)
-
-
-def _most_free(typical: Sequence[StepSplit], slowest: StepSplit) -> list[StepSplit]:
-    """The slowest rank and the ranks whose device is free longest, in the order given; all ranks if they are few.
-
-    A rank that keeps all others waiting is not the slowest rank: its host shows in its own free time.
-    """
-    longest = sorted(typical, key=lambda split: (-(split.free_ns or 0), split.rank))[: _RANKS - 1]
-    chosen = {slowest.rank, *(split.rank for split in longest)}
-    return [split for split in typical if len(typical) <= _RANKS or split.rank in chosen]
+    return tuple(found)

@@ -12,7 +12,7 @@ import polars as pl
 from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
 from hermes.knowledge.operators import EXPERTS
 from hermes.model.comm_measures import Contention
-from hermes.model.leaf_time import LeafTime
+from hermes.model.leaf_time import IdleStretch, LeafTime
 from hermes.profiles.measure.communication import contention, group_ops, transfers
 from hermes.profiles.measure.communication.wait_and_transfer import with_compute, with_tasks
 from hermes.profiles.measure.leaves.leaves_of_rank import leaves
@@ -52,6 +52,7 @@ class RankExchange:
     experts: pl.DataFrame | None = None
     expert_calls: pl.DataFrame | None = None
     leaves: tuple[LeafTime, ...] = ()
+    idle: tuple[IdleStretch, ...] = ()
     spells: RankSpells | None = None
 
 
@@ -65,7 +66,7 @@ def exchange(rank: RankTables, given: pl.DataFrame, steps: int, *, alone: bool) 
     if not given.height:
         return RankExchange(
             rank=rank.rank, reported=reported, tokens=tokens, experts=experts, expert_calls=calls, leaves=times.rows,
-            spells=times.spells,
+            idle=times.idle, spells=times.spells,
         )  # fmt: skip
     compute = rank.once(_compute)
     own = with_compute(with_tasks(given, task), compute)
@@ -81,6 +82,7 @@ def exchange(rank: RankTables, given: pl.DataFrame, steps: int, *, alone: bool) 
         experts=experts,
         expert_calls=calls,
         leaves=times.rows,
+        idle=times.idle,
         spells=times.spells,
     )
 

@@ -8,8 +8,8 @@ from hermes.base.message import Message, Name, message, sentence
 from hermes.knowledge.host_work import COMPILATION, DATA
 from hermes.model.code_measures import CodeLine
 from hermes.model.finding import Evidence, Gain
-from hermes.model.job import Job, Rows
-from hermes.model.path_measures import StepFree
+from hermes.model.job import Job
+from hermes.model.leaf import IDLE
 from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._host import fact, has_device
 from hermes.profiles.rules.gain_messages import at_most
@@ -35,9 +35,9 @@ def beside_training(row: CodeLine) -> bool:
     return not row.modules and not row.trains and not custom and row.source == "frames"
 
 
-def idle_of(free: Rows[StepFree], rank: int) -> int:
-    """Time of the step in which the device had nothing to do because of the host."""
-    return sum(part.ns for step in free.of(rank) for part in step.parts if part.component == "host")
+def idle_of(job: Job, rank: int) -> int:
+    """Time of a step in which the device has nothing to do, in ns; 0 if no leaf was measured."""
+    return job.room_ns(rank, IDLE) or 0
 
 
 def gain_of(job: Job, rank: int, cost_ns: int, method: Message) -> Gain:

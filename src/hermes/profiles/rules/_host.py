@@ -6,12 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from hermes.base.message import Message
-from hermes.knowledge.host_work import LAUNCH, OPERATOR, PYTHON
 from hermes.model.finding import Blame, Evidence, FindingMoment, Gain
 from hermes.model.host_measures import Before, HostEvents, SettingValues, SyncCall
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.path_measures import StepFree
 from hermes.model.step_measures import HostStall, StepSplit
 from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._cost_by_rank import Spent, loss
@@ -21,8 +19,6 @@ _ALIKE = 0.5
 """Ranks that lose at least this share of the worst rank's loss have the loss too; other ranks at most wait for them."""
 _SHOWN = 3
 BEFORE_IT = "counted before the capture"
-LAUNCHING = (LAUNCH, OPERATOR, PYTHON)
-"""The kinds of host work that launch work on the device, as far as calls tell."""
 
 
 def bound(job: Job, found: Spent, method: Message, *, before: bool = False) -> Gain:
@@ -155,17 +151,6 @@ def has_device(job: Job, rank: int) -> bool:
     """Whether device tasks were recorded for a rank: then host time only counts while the device is free."""
     split = job.steps.typical(rank)
     return split is not None and split.free_ns is not None
-
-
-def free_for(free: Rows[StepFree], rank: int, reasons: Collection[str]) -> int:
-    """Free device time in the window of the rank's typical step while the host worked for one of these reasons."""
-    return sum(
-        part.ns
-        for step in free
-        if step.rank == rank
-        for part in step.parts
-        if part.component == "host" and part.reason in reasons
-    )
 
 
 def events_of(events: Rows[HostEvents], rank: int, what: str) -> HostEvents | None:

@@ -7,7 +7,7 @@
  * @typedef {Record<string, any>} Row
  * @typedef {{key: string, rows: number, columns: string[]}} Listed
  * @typedef {{ranks_seen: number[], ranks_expected: number | null, ranks_expected_source: import("./say.js").Text, steps: number[], missing: import("./say.js").Text[]}} Coverage
- * @typedef {Row & {findings: Row[], diagnostics: Row[], coverage: Coverage, critical_path?: Row[], critical_path_stretches?: Row[], free_time?: Row[], clocks?: Row[], tree: Row[]}} Document
+ * @typedef {Row & {findings: Row[], diagnostics: Row[], coverage: Coverage, critical_path?: Row[], critical_path_stretches?: Row[], clocks?: Row[], tree: Row[]}} Document
  */
 
 export class Refused extends Error {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,7 +11,7 @@ import polars as pl
 
 from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
 from hermes.base.usable_cores import spare_thread
-from hermes.model.leaf_time import How, LeafTime
+from hermes.model.leaf_time import How, IdleStretch, LeafTime
 from hermes.profiles.measure.code.line_samples import seen_of
 from hermes.profiles.measure.host.settings import told_before
 from hermes.profiles.measure.leaves.call_trees import LEAVES, CallTrees
@@ -32,6 +33,8 @@ The longest rows are kept. The other rows become one row: no leaf is cut, whatev
 """
 MOST_AWAITED = 32
 """The most ranks that a rank names as awaited; the others become one."""
+LONGEST = 20
+"""The most idle stretches that a rank tells."""
 _KEPT = ["leaf", "kept_how", "kept_what", "kept_place", "awaited"]
 LONG_STEP = 1.5
 """The factor over the typical step from which a step counts as long."""
@@ -60,6 +63,10 @@ _COMM_OP = (
 _TABLES = ("host_op", "kernel", "comm_op", "flow", "step", "gc", "stack")
 NO_WAITS = pl.DataFrame(schema={"comm_id": pl.Int64, "split": pl.Boolean, "wait_ns": pl.Int64, "last": pl.Int64})
 """The waits of a rank without other ranks: nothing is known of the others."""
+NO_STRETCHES = pl.DataFrame(
+    schema={"start_ns": pl.Int64, "ns": pl.Int64, "leaf": pl.Int64, "what": pl.String, "place": pl.String}
+)
+"""The idle stretches of a rank without a device."""
 NO_SAMPLES = pl.DataFrame(schema={"start_ns": pl.Int64, "line": pl.String, "ns": pl.Int64})
 """The samples of the stepping thread: none were taken."""
 
@@ -68,26 +75,28 @@ NO_SAMPLES = pl.DataFrame(schema={"start_ns": pl.Int64, "line": pl.String, "ns":
 class RankLeaves:
     """The leaves of a rank by spell: the columns of `SCHEMA`, where `spell` is an index into `spells`.
 
-    `binding` are the indices of the operations whose waits bind the rank.
+    `binding` are the indices of the operations whose waits bind the rank. `idle` are the longest idle stretches of its
+    device: see `LeafSites.longest`.
     """
 
     windows: Windows
     spells: Windows
     parts: pl.DataFrame
     binding: Ints
+    idle: pl.DataFrame
 
 
 def tree(
     host_op: pl.DataFrame, kernel: pl.DataFrame, comm_op: pl.DataFrame, flow: pl.DataFrame, step: pl.DataFrame,
     gc: pl.DataFrame, stack: pl.DataFrame, waits: pl.DataFrame = NO_WAITS, samples: pl.DataFrame = NO_SAMPLES,
-    *, begun: bool = False,
+    *, begun: bool = False, longest: int = LONGEST,
 ) -> RankLeaves:  # fmt: skip
     """The leaves of a rank, computed from its tables.
 
     `waits` has a row for each operation: `comm_id`, `split` (whether wait and transfer can be told apart), `wait_ns`
     (its wait from the start on) and `last` (the awaited rank). `samples` are moments of the stepping thread
     (`start_ns`), each with the line of the user's code (`line`) and the time for which it stands (`ns`).
-    `begun`: the job had made steps before the capture.
+    `begun`: the job had made steps before the capture. `longest` is how many idle stretches are told.
     """
     first, last = _span(host_op, kernel, comm_op, step)
     launched = pl.concat([kernel.select("correlation", "name"), comm_op.select("correlation", "name")]).drop_nulls()
@@ -98,7 +107,8 @@ def tree(
     spells = spells_of(windows, told)
     sites = LeafSites(calls, spells, kernel, comm_op, samples)
     if not len(windows):
-        return RankLeaves(windows=windows, spells=spells, parts=_NOTHING, binding=np.zeros(0, dtype=np.int64))
+        bound = np.zeros(0, dtype=np.int64)
+        return RankLeaves(windows=windows, spells=spells, parts=_NOTHING, binding=bound, idle=NO_STRETCHES)
     done, who = _ends(comm_op), (calls, stepping_thread(calls))
     if not len(tasks):
         host = Host(calls, device=False, begun=begun)
@@ -109,17 +119,17 @@ def tree(
         # The wait ends where a part of the operation begins to be transfer, or within the part.
         ends = np.clip(told.until[within.what], within.start, within.start + within.ns)
         bound = binding(within.what, ends, told, tasks, done, who)
-        return RankLeaves(windows=windows, spells=spells, parts=parted, binding=bound)
+        return RankLeaves(windows=windows, spells=spells, parts=parted, binding=bound, idle=NO_STRETCHES)
     begin, stop = int(windows.start[0]), int(windows.end[-1])
     busy = union_of_intervals(tasks.start, tasks.end)
     gaps = cut_at(*_outside(busy, begin, stop), windows.start[1:])
     with spare_thread() as other:
         work = other.submit(_busy, tasks, comm_op, windows, sites, told)
         parts = idle_parts(gaps.start, gaps.end, tasks, calls, Host(calls, device=True, begun=begun), busy)
-        idle = sites.frame(parts)
+        idle, longest_ones = sites.frame(parts), sites.longest(parts, longest)
     own, comm, ends = work.result()
     bound = binding(comm, ends, told, tasks, done, who)
-    return RankLeaves(windows=windows, spells=spells, parts=pl.concat([own, idle]), binding=bound)
+    return RankLeaves(windows=windows, spells=spells, parts=pl.concat([own, idle]), binding=bound, idle=longest_ones)
 
 
 def _ends(rows: pl.DataFrame) -> Ints:
@@ -187,18 +197,41 @@ def typical(windows: Windows) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavesOfRank:
-    """The leaves of a rank, and their sums by spell; `spells` is None for a rank without steps."""
+    """The leaves of a rank, and their sums by spell; `spells` is None for a rank without steps.
+
+    `idle` are the longest stretches in which its device was idle, by time.
+    """
 
     rows: tuple[LeafTime, ...] = ()
+    idle: tuple[IdleStretch, ...] = ()
     spells: RankSpells | None = None
+
+
+def _tree_of(rank: RankTables, waits: pl.DataFrame, longest: int) -> RankLeaves:
+    seen = seen_of(rank)
+    samples = _placed(seen.moments) if seen else NO_SAMPLES
+    begun = told_before(rank.table("setting")).get("steps", 0) > 0
+    tables = {name: rank.table(name) for name in _TABLES}
+    return tree(**tables, waits=waits, samples=samples, begun=begun, longest=longest)
+
+
+def idle_stretches(rank: RankTables, most: int) -> tuple[IdleStretch, ...]:
+    """The longest stretches in which a rank's device was idle, by time."""
+    return tuple(_idle(rank.rank, _tree_of(rank, NO_WAITS, most)))
+
+
+def _idle(rank: int, made: RankLeaves) -> Iterator[IdleStretch]:
+    steps = made.windows.step[made.windows.of(made.idle["start_ns"].to_numpy())]
+    for step, (start, ns, leaf, what, place) in zip(steps.tolist(), made.idle.iter_rows(), strict=True):
+        yield IdleStretch(
+            rank=rank, step=None if step == NONE else step, leaf=LEAVES[leaf], what=what, place=place, start_ns=start,
+            ns=ns,
+        )  # fmt: skip
 
 
 def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS) -> LeavesOfRank:
     """The leaf of each nanosecond of a rank's steps, summed; `waits` is as for `tree`."""
-    seen = seen_of(rank)
-    samples = _placed(seen.moments) if seen else NO_SAMPLES
-    begun = told_before(rank.table("setting")).get("steps", 0) > 0
-    made = tree(**{name: rank.table(name) for name in _TABLES}, waits=waits, samples=samples, begun=begun)
+    made = _tree_of(rank, waits, LONGEST)
     windows = made.windows
     if not len(windows):
         return LeavesOfRank()
@@ -229,6 +262,7 @@ def leaves(rank: RankTables, waits: pl.DataFrame = NO_WAITS) -> LeavesOfRank:
             )
             for leaf, how, what, place, awaited, total, one, slow in rows.iter_rows()
         ),
+        idle=tuple(_idle(rank.rank, made)),
         spells=rank_spells(windows, made.spells, parts.join(row_of, on=LEAF, how="left"), comm_id[made.binding]),
     )  # fmt: skip
 

@@ -89,6 +89,26 @@ class LeafSites:
         told = told.with_columns(place=pl.coalesce(pl.Series(lines, dtype=pl.String), "place"))
         return sum_by_place(told.select(pl.col(name).cast(kind) for name, kind in SCHEMA.items()))
 
+    def longest(self, parts: LeafStretches, most: int) -> pl.DataFrame:
+        """The `most` longest runs of one leaf in a gap, by time: `start_ns`, `ns`, `leaf`, `what` and `place`.
+
+        A run has the name and the place of its longest part.
+        """
+        order = np.lexsort((parts.start, parts.of))
+        parts = parts.at(order[parts.ns[order] > 0])
+        apart = (np.diff(parts.of) != 0) | (np.diff(parts.leaf) != 0)
+        apart |= parts.start[1:] != (parts.start + parts.ns)[:-1]
+        first = np.flatnonzero(np.append(len(parts) > 0, apart))
+        ns = np.add.reduceat(parts.ns, first) if len(first) else parts.ns
+        chosen = np.sort(np.argsort(-ns, kind="stable")[:most])
+        ends = np.append(first, len(parts))
+        named = [first[one] + int(np.argmax(parts.ns[first[one] : ends[one + 1]])) for one in chosen]
+        best = parts.at(np.array(named, dtype=np.int64))
+        return pl.DataFrame({
+            "start_ns": parts.start[first[chosen]], "ns": ns[chosen], "leaf": best.leaf.astype(np.int64),
+            "what": self._names(best.what), "place": self.place(best.site),
+        })  # fmt: skip
+
     def waits(self, tasks: Tasks, own: Spans, comm_op: pl.DataFrame, waits: Waits) -> pl.DataFrame:
         """The time by spell and place of stretches in which tasks wait for another rank."""
         comm = tasks.comm[own.task]

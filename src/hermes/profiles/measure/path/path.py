@@ -14,7 +14,6 @@ from typing import Literal
 
 import numpy as np
 
-from hermes.base.intervals import Intervals
 from hermes.profiles.measure.communication.last_arrivals import Arrival
 from hermes.profiles.measure.path.graph import SLACK_NS, Graph, HostJumps
 from hermes.profiles.measure.path.previous_tasks import NONE
@@ -62,16 +61,6 @@ def walk(scene: RankScene, start_ns: int, end_ns: int) -> tuple[Piece, ...]:
     road = _Road(scene, start_ns, across=False)
     road.begin(end_ns)
     return road.pieces()
-
-
-def walk_gaps(scene: RankScene, gaps: Intervals) -> tuple[Piece, ...]:
-    """What each idle gap of the device waited for: from the task that ends it back to its start, gap by gap."""
-    found: list[Piece] = []
-    for start, end in zip(gaps.starts.tolist(), gaps.ends.tolist(), strict=True):
-        road = _Road(scene, start, across=False)
-        road.lead_to(end)
-        found.extend(road.pieces())
-    return tuple(found)
 
 
 def walk_across(scenes: Callable[[int], RankScene], rank: int, start_ns: int, end_ns: int) -> tuple[Piece, ...]:

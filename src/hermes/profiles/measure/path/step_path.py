@@ -11,16 +11,15 @@ import polars as pl
 
 from hermes.base.intervals import EMPTY, Intervals, Ints, union_of_intervals, window
 from hermes.knowledge.host_work import GC, OUTSIDE
-from hermes.model.path_measures import PathPart, PathStretch, StepFree, StepPath
+from hermes.model.path_measures import PathPart, PathStretch, StepPath
 from hermes.model.step_measures import StepSplit
-from hermes.profiles.measure.communication.last_arrivals import Arrival, Arrivals
+from hermes.profiles.measure.communication.last_arrivals import Arrivals
 from hermes.profiles.measure.host.select_host_calls import CALLS, intervals_by_reason, spans
 from hermes.profiles.measure.path.build_event_graph import events
 from hermes.profiles.measure.path.graph import Graph, build
 from hermes.profiles.measure.path.near_critical import rivals
-from hermes.profiles.measure.path.path import Piece, RankScene, walk, walk_across, walk_gaps
+from hermes.profiles.measure.path.path import Piece, RankScene, walk, walk_across
 from hermes.profiles.measure.path.previous_tasks import NONE
-from hermes.profiles.measure.steps.breakdown import free_of
 
 _COMPONENT = {
     "compute": "compute", "comm": "communication", "copy": "copy", "wait": "wait", "host": "host",
@@ -158,28 +157,6 @@ def step_path(
         parts=_parts(pieces, rows, scenes),
         stretches=tuple(_stretches(pieces, rows, scenes, most)),
         near_critical=rivals(first_net, first.graph, [piece for piece in pieces if piece.rank == split.rank], start_ns),
-    )
-
-
-def step_free(
-    load: Callable[[int, int, int], RankRows],
-    split: StepSplit,
-    arrivals: Mapping[int, Arrival],
-    *,
-    most: int = STRETCHES,
-) -> StepFree:
-    """Why the device was free in the window of one step: what each gap's next task waited for; exact in sum."""
-    end_ns = split.start_ns + split.window_ns
-    rows = load(split.rank, split.start_ns - BEFORE_NS, end_ns + AFTER_NS)
-    scene = RankScene(rank=split.rank, graph=rows.graph, arrivals=arrivals)
-    gaps = free_of(split, rows.kernel, rows.comm_op)
-    pieces = walk_gaps(scene, gaps)
-    return StepFree(
-        rank=split.rank,
-        step=split.step,
-        free_ns=gaps.total,
-        parts=_parts(pieces, {split.rank: rows}, {split.rank: scene}),
-        stretches=tuple(_stretches(pieces, {split.rank: rows}, {split.rank: scene}, most)),
     )
 
 

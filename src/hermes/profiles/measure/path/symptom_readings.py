@@ -1,4 +1,4 @@
-"""Declares the readings of the critical path and of free device time that symptoms of cases compare."""
+"""Declares the reading of the critical path that symptoms of cases compare."""
 
 from __future__ import annotations
 
@@ -7,23 +7,11 @@ from collections.abc import Iterator
 from hermes.knowledge.host_work import CHECKPOINT
 from hermes.knowledge.host_work import REASONS as _REASONS
 from hermes.model.job import JobMeasures
-from hermes.model.path_measures import FreeShare, PathShare
-from hermes.model.symptom import WINDOW, Value, ratio, reading
+from hermes.model.path_measures import PathShare
+from hermes.model.symptom import Value, reading
 
 REASONS = tuple(dict.fromkeys((*_REASONS, CHECKPOINT)))
 """Reasons of host time that a reading can name."""
-
-ratio(
-    FreeShare,
-    "free.share_of",
-    "the device has nothing to do, for one reason",
-    "ns",
-    WINDOW,
-    by="reason",
-    of=REASONS,
-    total=True,
-    absent=0.0,
-)
 
 
 @reading("path.host_share", "what the host did on the critical path", "critical_path[].share", of=REASONS)

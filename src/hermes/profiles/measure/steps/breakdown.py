@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from hermes.base.intervals import Intervals, covered_lengths, window
+from hermes.base.intervals import Intervals, covered_lengths
 from hermes.knowledge.vendor_traits import traits
 from hermes.model.step_measures import AscendSplit, ExposedOp, RankTotal, StepSplit, StreamBusy
 from hermes.model.tables.unmarked_steps import FOUND, WHOLE
@@ -209,12 +209,6 @@ def device_busy(kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
     """The times in which the device of one rank computed, communicated or copied."""
     work = work_of(tasks_of_device(kernel, comm_op))
     return work.compute | work.comm | work.copy
-
-
-def free_of(split: StepSplit, kernel: pl.DataFrame, comm_op: pl.DataFrame) -> Intervals:
-    """The times in which a rank's device had nothing to do in the window of a step; their sum is its `free_ns`."""
-    work = device_tasks(kernel, comm_op).work
-    return window(split.start_ns, split.start_ns + split.window_ns) - work.compute - work.comm - work.copy
 
 
 def tasks_of_lanes(

@@ -46,15 +46,13 @@ from dataclasses import dataclass, replace
 from hermes.base.message import Message, Name, Share, message, sentence
 from hermes.knowledge.actions import NO_RISK
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.host_work import OUTSIDE
 from hermes.model.advice_fit import Fit
 from hermes.model.code_measures import CodeLine
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Loss
-from hermes.model.host_measures import StepHost
 from hermes.model.job import Job, Rows
+from hermes.model.leaf import Leaf
 from hermes.model.limit import Limit
-from hermes.model.path_measures import StepFree
 from hermes.profiles.rules._code import (
     beside_training,
     evidence_of,
@@ -71,6 +69,8 @@ from hermes.profiles.rules.title_messages import some_of
 ANEW = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 LIMIT = Limit(value=0.1, unit="of step is Python", source="docs/evidence/host-limits.md")
 BESIDE = Limit(value=0.2, unit="of step, with operators that need no gradient", source="docs/evidence/host-limits.md")
+_NO_CALL = frozenset({Leaf.PYTHON, Leaf.NOT_RECORDED, Leaf.INTERPRETER_LOCK, Leaf.FILE_OR_NETWORK})
+"""The leaves of a thread that is in no recorded call: only samples tell its lines."""
 _MOST = 3
 _MOST_ANEW = 2
 
@@ -87,13 +87,13 @@ class _Cost:
 
 
 @rule("HOT001", state="stable", fault=Fault.HOT_FUNCTION)
-def own_function(job: Job, lines: Rows[CodeLine], free: Rows[StepFree], host_steps: Rows[StepHost]) -> Iterator[Loss]:
+def own_function(job: Job, lines: Rows[CodeLine]) -> Iterator[Loss]:
     """At most three functions beyond a limit on some rank, and then at most two that only make tensors."""
     # If nothing trains, as in inference, no operator is beside the training.
     training = {row.rank for row in lines if row.trains}
 
     def own(row: CodeLine, step_ns: int) -> int:
-        python, work = _python(job, row, free, host_steps), _work(job, row) if row.rank in training else 0
+        python, work = _python(job, row), _work(job, row) if row.rank in training else 0
         return python + work if by_share(LIMIT if row.made else BESIDE, (python + work) / step_ns) else python
 
     hot = _costs(job, lines, LIMIT, own)
@@ -150,12 +150,12 @@ def _making(job: Job, row: CodeLine) -> int:
     return row.device_ns if has_device(job, row.rank) else row.own_ns
 
 
-def _python(job: Job, row: CodeLine, free: Rows[StepFree], host_steps: Rows[StepHost]) -> int:
+def _python(job: Job, row: CodeLine) -> int:
     """Time of a function's Python that the step could lose: if a device works, at most the device's free time."""
     ns = row.python_ns
     if row.source == "samples":
-        ns = min(row.python_ns, sum(host.of(OUTSIDE) for host in host_steps.of(row.rank)))
-    return min(ns, idle_of(free, row.rank)) if has_device(job, row.rank) else ns
+        ns = min(row.python_ns, job.room_ns(row.rank, _NO_CALL) or 0)
+    return min(ns, idle_of(job, row.rank)) if has_device(job, row.rank) else ns
 
 
 def _work(job: Job, row: CodeLine) -> int:

@@ -43,10 +43,9 @@ from hermes.knowledge.vendor_cures import command
 from hermes.knowledge.vendor_traits import QUEUE_SETTING
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
-from hermes.model.host_measures import AllocatorCalls, Dispatch, SettingValues, StepHost
+from hermes.model.host_measures import AllocatorCalls, Dispatch, SettingValues
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.path_measures import StepFree
 from hermes.model.step_measures import HostStall
 from hermes.profiles.rules._cost_by_rank import percents, place
 from hermes.profiles.rules._dispatch import dispatch_cost, dispatch_of
@@ -82,15 +81,13 @@ _SOURCES = ("environment", "version")
 def slow_setting(
     job: Job,
     stalls: Rows[HostStall],
-    free: Rows[StepFree],
-    host_steps: Rows[StepHost],
     dispatches: Rows[Dispatch],
     events: Rows[AllocatorCalls],
     settings: Rows[SettingValues],
 ) -> Iterator[Loss]:
     """A finding for each setting that costs time where it is set, and for each that divides slow from fast ranks."""
     for known in HOST_SETTINGS:
-        finding = _of_setting(job, stalls, free, host_steps, dispatches, events, settings, known)
+        finding = _of_setting(job, stalls, dispatches, events, settings, known)
         if finding:
             yield finding
     own = {rank: ns for rank in job.steps.counts if (ns := _own(job, rank)) is not None}
@@ -102,8 +99,6 @@ def slow_setting(
 def _of_setting(
     job: Job,
     stalls: Rows[HostStall],
-    free: Rows[StepFree],
-    host_steps: Rows[StepHost],
     dispatches: Rows[Dispatch],
     events: Rows[AllocatorCalls],
     settings: Rows[SettingValues],
@@ -111,7 +106,7 @@ def _of_setting(
 ) -> Loss | None:
     def cost(rank: int) -> int | None:
         return (
-            _layer(job, stalls, free, host_steps, events, rank, known)
+            _layer(job, stalls, events, rank, known)
             if has_device(job, rank) and _is_set(dispatches, settings, rank, known)
             else None
         )
@@ -161,8 +156,6 @@ def _queue_source(dispatches: Rows[Dispatch], rank: int) -> str:
 def _layer(
     job: Job,
     stalls: Rows[HostStall],
-    free: Rows[StepFree],
-    host_steps: Rows[StepHost],
     events: Rows[AllocatorCalls],
     rank: int,
     known: HostSetting,
@@ -171,8 +164,8 @@ def _layer(
     if known.touches == "memory":
         return event_cost(job, events, rank, ALLOCATION)
     if known.touches == "launches that wait":
-        return larger(dispatch_cost(free, host_steps, rank), stall_cost(job, stalls, rank, SYNCHRONISATION))
-    return dispatch_cost(free, host_steps, rank)
+        return larger(dispatch_cost(job, rank), stall_cost(job, stalls, rank, SYNCHRONISATION))
+    return dispatch_cost(job, rank)
 
 
 def _own(job: Job, rank: int) -> int | None:

@@ -33,9 +33,8 @@ from hermes.knowledge.confidence import confidence
 from hermes.knowledge.vendor_cures import LEAN_CAPTURE
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
-from hermes.model.host_measures import SettingValues, StepHost
+from hermes.model.host_measures import SettingValues
 from hermes.model.job import Job, Rows
-from hermes.model.path_measures import StepFree
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._dispatch import dispatch_cost
 from hermes.profiles.rules._host import blamed, fact, host_loss, setting, window_ns
@@ -49,15 +48,13 @@ _ON = frozenset({"1", "true", "True"})
 
 
 @rule("ENV002", state="preview", fault=Fault.EXPENSIVE_PROFILING, cases=("ENV-04",))
-def profiler_overhead(
-    job: Job, free: Rows[StepFree], host_steps: Rows[StepHost], settings: Rows[SettingValues]
-) -> Iterator[Loss]:
+def profiler_overhead(job: Job, settings: Rows[SettingValues]) -> Iterator[Loss]:
     """At most one finding, of profiler options that slow the captured step."""
     found = host_loss(
         job,
         HANDING_OVER,
         LIMIT,
-        lambda split: dispatch_cost(free, host_steps, split.rank) if _dear(settings, split.rank) else None,
+        lambda split: dispatch_cost(job, split.rank) if _dear(settings, split.rank) else None,
         window_ns,
     )
     if found is None:

@@ -30,19 +30,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hermes.base.message import Message, Share, Text, message, sentence
+from hermes.base.message import Message, Share, message, sentence
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.host_work import OUTSIDE
 from hermes.knowledge.vendor_cures import BETWEEN_GRAPHS, LAUNCH_AS_GRAPH, MORE_PER_LAUNCH
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
-from hermes.model.host_measures import Dispatch, QueueDepth, StepHost, SyncCall
+from hermes.model.host_measures import Dispatch, QueueDepth
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.path_measures import StepFree
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._dispatch import dispatch_cost, dispatch_of
-from hermes.profiles.rules._host import LAUNCHING, blamed, fact, free_for, host_loss, window_ns
+from hermes.profiles.rules._host import blamed, fact, host_loss
 from hermes.profiles.rules._limits import FREE as LIMIT
 from hermes.profiles.rules.evidence_messages import HANDING_OVER
 from hermes.profiles.rules.gain_messages import at_most
@@ -78,22 +76,9 @@ IN_GRAPHS = Limit(value=0.5, unit="of tasks", source="graphs already save most o
         "PAR-12",
     ),
 )
-def slow_dispatch(
-    job: Job,
-    free: Rows[StepFree],
-    host_steps: Rows[StepHost],
-    dispatches: Rows[Dispatch],
-    depths: Rows[QueueDepth],
-    syncs: Rows[SyncCall],
-) -> Iterator[Loss]:
+def slow_dispatch(job: Job, dispatches: Rows[Dispatch], depths: Rows[QueueDepth]) -> Iterator[Loss]:
     """At most one finding, of a device that waits for launches."""
-    found = host_loss(
-        job,
-        HANDING_OVER,
-        LIMIT,
-        lambda split: dispatch_cost(free, host_steps, split.rank, syncs),
-        window_ns,
-    )
+    found = host_loss(job, HANDING_OVER, LIMIT, lambda split: dispatch_cost(job, split.rank))
     if found is None:
         return
     rank = found.worst.rank
@@ -111,18 +96,16 @@ def slow_dispatch(
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=AHEAD)),
         confidence=confidence("CPU004"),
-        evidence=(*found.evidence, *_facts(job, free, depths, rank, row)),
+        evidence=(*found.evidence, *_facts(job, depths, rank, row)),
         replay=() if graphed else ("launch:graph",),
         actions=_actions(small=small, graphed=graphed),
     )
 
 
-def _facts(
-    job: Job, free: Rows[StepFree], depths: Rows[QueueDepth], rank: int, row: Dispatch | None
-) -> Iterator[Evidence]:
-    for reason in (*LAUNCHING, OUTSIDE):
-        if ns := free_for(free, rank, {reason}):
-            yield fact(job, rank, host_in(reason=reason), ns, "ns")
+def _facts(job: Job, depths: Rows[QueueDepth], rank: int, row: Dispatch | None) -> Iterator[Evidence]:
+    for leaf in sorted(job.leaves):
+        if ns := job.room_ns(rank, frozenset({leaf})):
+            yield fact(job, rank, host_in(leaf=leaf.message), ns, "ns")
     if row is None:
         return
     if row.ratio is not None:
@@ -167,5 +150,5 @@ def handing_over(*, share: Share, on: Message | None = None, why: Message | None
 
 
 @message("cpu004.host_in")
-def host_in(*, reason: Text) -> None:
-    """The host's work while the device was free."""
+def host_in(*, leaf: Message) -> None:
+    """The time of one leaf of launching work."""

@@ -36,11 +36,10 @@ from hermes.knowledge.confidence import confidence
 from hermes.knowledge.vendor_cures import THREADS_BY_CORES
 from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Loss
-from hermes.model.host_measures import Before, CoreLoad, StepHost
+from hermes.model.host_measures import Before, CoreLoad
 from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.path_measures import StepFree
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._dispatch import dispatch_cost
@@ -72,14 +71,12 @@ FULL = Limit(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
 )
 def full_cores(
     job: Job,
-    free: Rows[StepFree],
     fetches: Rows[Fetches],
-    host_steps: Rows[StepHost],
     cores: Rows[CoreLoad],
     unprofiled: Rows[Before],
 ) -> Iterator[Loss]:
     """At most one finding of a free device, and at most one of a thread that waits for a core."""
-    yield from _free_device(job, free, fetches, host_steps, cores)
+    yield from _free_device(job, fetches, cores)
     yield from _waits_for_a_core(job, unprofiled)
 
 
@@ -101,15 +98,13 @@ def _waits_for_a_core(job: Job, unprofiled: Rows[Before]) -> Iterator[Loss]:
     )
 
 
-def _free_device(
-    job: Job, free: Rows[StepFree], fetches: Rows[Fetches], host_steps: Rows[StepHost], cores: Rows[CoreLoad]
-) -> Iterator[Loss]:
+def _free_device(job: Job, fetches: Rows[Fetches], cores: Rows[CoreLoad]) -> Iterator[Loss]:
     load = {row.rank: row for row in cores if row.usage > FULL.value}
     found = host_loss(
         job,
         FREE_MEANWHILE,
         LIMIT,
-        lambda split: _cost(job, free, fetches, host_steps, split) if split.rank in load else None,
+        lambda split: _cost(job, fetches, split) if split.rank in load else None,
     )
     if found is None:
         return
@@ -131,11 +126,9 @@ def _free_device(
     )
 
 
-def _cost(
-    job: Job, free: Rows[StepFree], fetches: Rows[Fetches], host_steps: Rows[StepHost], split: StepSplit
-) -> int | None:
+def _cost(job: Job, fetches: Rows[Fetches], split: StepSplit) -> int | None:
     fetching = fetch_cost(job, fetches, split, ("main process", "workers", "not told"))
-    known = [cost for cost in (dispatch_cost(free, host_steps, split.rank), fetching) if cost is not None]
+    known = [cost for cost in (dispatch_cost(job, split.rank), fetching) if cost is not None]
     return sum(known) if known else None
 
 

@@ -1,4 +1,4 @@
-// Critical path: the chain that the step could not end without, what comes close to it, and why the device was free.
+// Critical path: the chain that the step could not end without, what comes close to it, and the longest idle stretches.
 
 import { h } from "../dom.js";
 import { clean, duration, percent, since } from "../format.js";
@@ -29,10 +29,10 @@ export async function render(main) {
   main.append(h("p", { class: "about" }, t("path.total", { total: duration(total * 1e6) })), stack(byComponent(own), total, total), parts(own));
   const stretches = doc().critical_path_stretches ?? [];
   if (stretches.length) main.append(section(t("path.stretches"), h("p", { class: "about" }, t("path.stretches_is")), strip(stretches, await splits())));
-  if (rowsOf("free_time")) main.append(section(t("path.free"), h("p", { class: "about" }, t("path.free_is")), h("div", { class: "freeboxes" }, free())));
   main.append(tabs([
     ...(rowsOf("critical_path_stretches") ? [{ table: "critical_path_stretches", columns: ["component", "name", "ms", "of_rank", "where", "start_ns"], bar: "ms", timeline: (/** @type {import("../data.js").Row} */ row) => ({ rank: row.of_rank, step: rows[0].step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) }] : []),
     ...(rowsOf("critical_path_rivals") ? [{ table: "critical_path_rivals", about: t("path.rivals_is"), bar: "ms" }] : []),
+    ...(rowsOf("idle_stretches") ? [{ table: "idle_stretches", about: t("path.idle_is"), bar: "ms", timeline: (/** @type {import("../data.js").Row} */ row) => ({ rank: row.rank, step: row.step, at: row.start_ns, dur: row.ms * 1e6, name: row.what }) }] : []),
     { table: "critical_path", bar: "ms" },
     ...rest(["critical_path", "overlap"], ["critical_path"]),
   ]));
@@ -73,15 +73,5 @@ function strip(stretches, all) {
         return { kind: colour(row.component), from, to: from + row.ms * 1e6, text: `${t(`component.${row.component}`)} ${clean(row.name)} ${duration(row.ms * 1e6)} ${shortGroups(clean(row.where))}`.slice(0, 400), href: timelineAt({ rank, step, at: row.start_ns, dur: row.ms * 1e6, name: row.name }) };
       }),
     })),
-  });
-}
-
-function free() {
-  const rows = doc().free_time ?? [];
-  const ranks = [...new Set(rows.map((row) => `${row.rank}.${row.step}`))].slice(0, 8);
-  return ranks.map((id) => {
-    const own = rows.filter((row) => `${row.rank}.${row.step}` === id);
-    const total = own.reduce((sum, row) => sum + row.ms, 0);
-    return h("div", { class: "freebox" }, h("h3", {}, `${stepOf(own[0].rank, own[0].step)} · ${duration(total * 1e6)}`), parts(own));
   });
 }

@@ -13,7 +13,6 @@ from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import Before
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.path_measures import StepFree
 from hermes.profiles.measure.host.other_threads import ThreadRuns
 from hermes.profiles.rules._code import idle_of
 from hermes.profiles.rules._cost_by_rank import percents
@@ -26,9 +25,7 @@ LIMIT = Limit(value=0.15, unit="of step", source="docs/evidence/host-limits.md")
 
 
 @rule("CPU012", state="stable", fault=Fault.THREAD_BESIDE, cases=("CPU-39",))
-def thread_beside(
-    job: Job, threads: Rows[ThreadRuns], unprofiled: Rows[Before], free: Rows[StepFree]
-) -> Iterator[Loss]:
+def thread_beside(job: Job, threads: Rows[ThreadRuns], unprofiled: Rows[Before]) -> Iterator[Loss]:
     """At most one finding, of the thread that costs most."""
     steps = mean_steps(job)
     costs: dict[int, tuple[int, int, ThreadRuns, Before]] = {}
@@ -40,7 +37,7 @@ def thread_beside(
         step_ns = min(captured, before.step_ns)
         still = max(0.0, 1 - before.cpu_ns / before.step_ns - row.waits)
         ns = round(min(row.on_core, still) * step_ns)
-        ns = min(ns, idle_of(free, row.rank)) if has_device(job, row.rank) else ns
+        ns = min(ns, idle_of(job, row.rank)) if has_device(job, row.rank) else ns
         if by_share(LIMIT, ns / step_ns) and ns > costs.get(row.rank, (0,))[0]:
             costs[row.rank] = (ns, step_ns, row, before)
     if not costs:
