@@ -103,6 +103,7 @@ def _moved(one: Sent, by: int, ranks: int) -> Sent:
             replace(row, rank=rank, awaited=None if row.awaited is None else row.awaited + by)
             for row in exchanged.leaves
         ),
+        idle=tuple(replace(row, rank=rank) for row in exchanged.idle),
     )
     return moved, replace(measured, rank=rank, rows=rows), told
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime, PathRank, lengths
@@ -72,14 +71,13 @@ def leaves_of_splits(splits: Iterable[StepSplit]) -> Iterator[LeafTime]:
 
 def _by_leaf(rows: Sequence[LeafTime]) -> Iterator[LeafTime]:
     """One row for each leaf and each awaited rank."""
-    sums: dict[tuple[object, object], LeafTime] = {}
+    sums: dict[tuple[int, Leaf, int | None], tuple[int, int, int]] = {}
     for row in rows:
-        key = (row.leaf, row.awaited)
-        before = sums.get(key)
-        sums[key] = replace(
-            row, how=How.OTHERS, what="", place="",
-            total_ns=row.total_ns + (before.total_ns if before else 0),
-            step_ns=row.step_ns + (before.step_ns if before else 0),
-            long_ns=row.long_ns + (before.long_ns if before else 0),
+        key = (row.rank, row.leaf, row.awaited)
+        total, one, slow = sums.get(key, (0, 0, 0))
+        sums[key] = (total + row.total_ns, one + row.step_ns, slow + row.long_ns)
+    for (rank, leaf, awaited), (total, one, slow) in sums.items():
+        yield LeafTime(
+            rank=rank, leaf=leaf, how=How.OTHERS, what="", place="", awaited=awaited, total_ns=total, step_ns=one,
+            long_ns=slow,
         )  # fmt: skip
-    yield from sums.values()

@@ -337,8 +337,10 @@ def latency_fits(rows: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> tuple[L
 
 
 def _fit(timed: pl.DataFrame, factor: float | None) -> dict[str, Any] | None:
+    if factor is None or timed.height < _FIT_OPERATIONS:
+        return None
     by_size = timed.group_by("bytes").agg(pl.len().alias("n"), pl.col("time_ns").median()).sort("bytes")
-    if factor is None or by_size.height < _FIT_SIZES or timed.height < _FIT_OPERATIONS:
+    if by_size.height < _FIT_SIZES:
         return None
     size, count = by_size["bytes"].to_numpy().astype(np.float64), by_size["n"].to_numpy().astype(np.float64)
     time = by_size["time_ns"].to_numpy().astype(np.float64)

@@ -51,10 +51,13 @@ def is_sound(spells: RankSpells, rows: int) -> bool:
         if any(frame[name].has_nulls() for name in names):
             return False
     starts, (begin, end) = spells.starts["start_ns"], (spells.steps["start_ns"], spells.steps["end_ns"])
-    within = all(
-        spells.sums[name].is_between(0, many - 1).all() for name, many in (("row", rows), ("spell", len(starts)))
-    )
-    return within and bool(len(begin) and len(starts) and starts.is_sorted() and (end > begin).all())
+    if not (len(begin) and len(starts) and starts.is_sorted() and (end > begin).all()):
+        return False
+    return all(_is_below(spells.sums[name].to_numpy(), many) for name, many in (("row", rows), ("spell", len(starts))))
+
+
+def _is_below(indices: Ints, many: int) -> bool:
+    return not len(indices) or bool(indices.min() >= 0 and indices.max() < many)
 
 
 def rank_spells(windows: Windows, spells: Windows, parts: pl.DataFrame, bound: pl.Series) -> RankSpells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 import numpy as np
 import polars as pl
@@ -89,7 +90,7 @@ def medians(steps: JobSteps, field: str) -> dict[int, float]:
     known = {
         rank: [ns for split in steps.of(rank) if (ns := getattr(split, field)) is not None] for rank in steps.ranks
     }
-    return {rank: float(np.median(values)) for rank, values in known.items() if values}
+    return {rank: float(median(values)) for rank, values in known.items() if values}
 
 
 def per_step(rows: pl.DataFrame | None, column: str, steps: Mapping[int, int]) -> dict[int, float]:
