@@ -176,7 +176,8 @@ def test_a_slow_host_moves_its_own_work_by_what_was_added(form: str, modelled: M
         row = step_of(report)
         return row.host_ns - row.of("synchronisation") + (row.queue_ns or 0)
 
-    assert own(sick) - own(well) == pytest.approx(added(truth, step_of(sick).step), rel=0.001)
+    # On CUDA the call of the copy that waits is slow too, and counts as synchronisation.
+    assert own(sick) - own(well) == pytest.approx(added(truth, step_of(sick).step), rel=0.003)
     ratio, before = (report.rows(Dispatch)[0].ratio for report in (sick, well))
     assert ratio is not None
     assert before is not None
