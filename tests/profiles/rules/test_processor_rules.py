@@ -77,6 +77,39 @@ def test_one_check_a_step_that_takes_three_percent_is_no_finding(measures: Make,
     assert silent(env004.anomaly_checks, measures([blind()], event("checks of numbers", 30)))
 
 
+def spending(found: JobMeasures, spent: dict[Leaf, int]) -> JobMeasures:
+    """The measures, with the time that rank 0 spends in leaves."""
+    rows = [row for kind in found.kinds for row in found.rows(kind)]
+    return JobMeasures(replace(found.job, spent={0: spent}), rows)
+
+
+def test_checks_on_the_processor_lie_in_operators(measures: Make, blind: Make, event: Make) -> None:
+    found = spending(measures([blind()], event("checks of numbers", 400)), {Leaf.OTHER_COMPUTE: 900})
+    assert only(env004.anomaly_checks, found).cost_ns == 400
+
+
+def test_the_recorded_setting_tells_anomaly_detection_where_tracebacks_are_not_recorded(
+    measures: Make, blind: Make, event: Make
+) -> None:
+    row = event("checks of numbers", 40, names=(("aten::isnan", 3, 40),))
+    made = measures([blind()], row, *set_to(torch__anomaly_enabled="True"))
+    finding = only(env004.anomaly_checks, spending(made, {Leaf.MATRIX_PRODUCT: 500, Leaf.DISPATCH: 200}))
+    assert finding.message.identifier == "env004.is_on"
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns, finding.gain.replayed) == (700, 40, 700, False)
+    assert [say(action.title) for action in finding.actions] == ["Switch anomaly detection of autograd off"]
+
+
+def test_with_a_device_only_idle_time_may_hold_tracebacks(measures: Make, split: Make) -> None:
+    made = measures([split(free=300)], *set_to(torch__anomaly_enabled="True"))
+    finding = only(env004.anomaly_checks, spending(made, {Leaf.MATRIX_PRODUCT: 700, Leaf.DISPATCH: 300}))
+    assert (finding.cost_ns, finding.gain.low_ns) == (300, 0)
+
+
+def test_anomaly_detection_that_is_off_is_no_finding(measures: Make, blind: Make) -> None:
+    made = measures([blind()], *set_to(torch__anomaly_enabled="False"))
+    assert silent(env004.anomaly_checks, spending(made, {Leaf.MATRIX_PRODUCT: 500}))
+
+
 def test_lists_count_with_what_it_takes_to_unpickle_them(measures: Make, blind: Make, event: Make) -> None:
     finding = only(
         io007.lists_to_tensors, measures([blind()], event("conversion of lists", 300), event("unpickling", 200))
