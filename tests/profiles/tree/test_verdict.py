@@ -411,6 +411,16 @@ def test_a_capture_that_is_mostly_the_start_of_the_job_says_so() -> None:
     assert "70% of it is the start of the job" in sentence(compiled)
 
 
+def test_what_costs_little_is_no_answer_to_a_large_leaf_or_to_the_start_of_the_job() -> None:
+    waits = finding(Fault.TOO_FEW_WORKERS, 8)
+    steps = (row(Leaf.INPUT_WORKERS, 12), row(Leaf.NORM, 88))
+    assert judged(*steps, problems=(waits,)).fault is Fault.TOO_FEW_WORKERS
+    start = replace(step(100, kind="capture"), step=None, preparing_ns=95 * MS)
+    assert judged(*steps, problems=(waits,), splits=(start,)).fault is None
+    # Any input leaf is of the fault, and most of this one has another cause.
+    assert judged(row(Leaf.INPUT_READ, 95), row(Leaf.NORM, 5), problems=(waits,)).fault is None
+
+
 def test_time_outside_of_the_steps_and_of_the_profiler_is_no_loss() -> None:
     found = judged(
         row(Leaf.END, 500, "aclrtResetDevice"), row(Leaf.PROFILER, 50), row(Leaf.DISPATCH, 20),
