@@ -458,6 +458,14 @@ def test_tables_count_on_devices_too(measures: Make, split: Make) -> None:
     assert only(cmp016.dense_embedding_gradient, found).cost_ns == 600_000
 
 
+def test_operators_of_uneven_steps_cost_their_mean_of_the_mean_step(measures: Make, blind: Make) -> None:
+    made = [operator("aten::add_", "elementwise", 2_700_000, **PLAIN, shapes=f"{PEOPLE};{PEOPLE};")]
+    table = DenseTable(rank=0, rows=160_000, width=32, used=500.0)
+    splits = [blind(step=step, host=host) for step, host in enumerate((500_000, 500_000, 2_000_000))]
+    finding = only(cmp016.dense_embedding_gradient, measures(splits, *computing(*made), table))
+    assert (finding.cost_ns, finding.share) == (900_000, 0.9)
+
+
 def test_large_operators_on_half_of_the_cores_could_have_the_others(measures: Make, blind: Make) -> None:
     finding = only(cpu010.number_of_threads, on_threads(measures, blind, "1", median_ns=100_000))
     # Four cores for one thread: three quarters of it, four fifths of that at least.
