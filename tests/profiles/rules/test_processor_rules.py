@@ -117,6 +117,14 @@ def test_lists_count_with_what_it_takes_to_unpickle_them(measures: Make, blind: 
     assert finding.cost_ns == 500
 
 
+def test_a_sequence_whose_elements_are_not_known_is_not_called_a_list(measures: Make, blind: Make, event: Make) -> None:
+    row = event("conversion of lists", 300, names=(("<built-in method tensor of type object at 0x1>", 3, 300),))
+    finding = only(io007.lists_to_tensors, measures([blind()], row))
+    assert finding.message.identifier == "io007.of_sequences"
+    assert "list" not in say(finding.message) + say(finding.actions[0].title)
+    assert say(finding.actions[0].do).startswith("If the elements are arrays, stack them first")
+
+
 def test_unpickling_alone_is_no_list(measures: Make, blind: Make, event: Make) -> None:
     assert silent(
         io007.lists_to_tensors, measures([blind()], event("conversion of lists", 50), event("unpickling", 600))
