@@ -684,8 +684,18 @@ def test_gradients_that_are_reduced_at_each_micro_batch_cost_all_but_one(
     measures: Make, blind: Make, event: Make
 ) -> None:
     finding = next(com010.reduction_per_micro_batch.find(accumulating(measures, blind, event, 8)))
-    # Up to what is hidden, too: it takes cores.
-    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (300, 300, 450)
+    # Up to what is hidden, too: it takes cores. How much of it is waits for other ranks is not known.
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (300, 0, 450)
+
+
+@pytest.mark.parametrize(("waits", "least"), [(0, 300), (100, 225), (1_000, 0)])
+def test_waits_for_other_ranks_may_stay_with_the_reduction_that_remains(
+    waits: int, least: int, measures: Make, blind: Make, event: Make
+) -> None:
+    given = accumulating(measures, blind, event, 8)
+    group = group_op(wait_ns=waits, transfer_ns=600)
+    finding = next(com010.reduction_per_micro_batch.find(given.with_rows([group])))
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (300, least, 450)
 
 
 def test_micro_batches_that_are_reduced_once_are_no_finding(measures: Make, blind: Make, event: Make) -> None:
@@ -720,7 +730,7 @@ def test_copies_between_gradients_and_buckets_go_with_the_reductions(measures: M
     copies = event("copies between gradients and buckets", 200)
     given = given.with_rows([*given.rows(HostEvents), copies])
     finding = next(com010.reduction_per_micro_batch.find(given))
-    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (450, 450, 600)
+    assert (finding.cost_ns, finding.gain.low_ns, finding.gain.high_ns) == (450, 150, 600)
 
 
 # Costly forms ---------------------------------------------------------------------------------------------------------
