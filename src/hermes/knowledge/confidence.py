@@ -103,6 +103,7 @@ CONFIDENCE: Final[Mapping[str, Confidence]] = {
     "ENV001.uneven_environment": Confidence(0.5, _NONE),
     "ENV002": Confidence(0.3, _NONE),
     "ENV004": Confidence(0.9, _TWO),
+    "ENV004.setting": Confidence(0.8, "docs/rules/ENV004.md: the setting is recorded, its tracebacks are not"),
     "ENV005": Confidence(0.9, _TWO),
     "ENV006": Confidence(0.9, f"{_TRUST}: a rule without a row; the calls are the fault itself"),
     "HOT001": Confidence(0.6, _TOOL),

@@ -235,6 +235,8 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.MEMORY_BOUND_KERNELS: _MEMORY_BOUND,
     Fault.MATRIX_UNITS_UNDERUSED: _MATRIX,
     Fault.SLOW_TYPE: _MATRIX,
+    # Each pass over a dense gradient counts: zeroing, adding, and all that the optimizer does.
+    Fault.DENSE_TABLE_GRADIENTS: frozenset({Leaf.OPTIMIZER, Leaf.ELEMENTWISE, Leaf.REDUCTION, Leaf.LAYOUT}),
     Fault.BATCHES_OF_MANY_TENSORS: _INPUT,
     Fault.NO_CORE_FOR_WORKERS: _INPUT,
     Fault.TOO_FEW_WORKERS: _INPUT,
@@ -277,7 +279,7 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.WORKERS_STARTED_ANEW: _INPUT,
     Fault.SLOW_DEVICE: _COMPUTE,
     Fault.EXPLICIT_SYNCHRONISATION: _SYNCHRONISES,
-    Fault.CHECKS_OF_NUMBERS: _SYNCHRONISES,
+    Fault.CHECKS_OF_NUMBERS: _SYNCHRONISES | _LINE,
     Fault.SLOW_SAMPLE: _INPUT,
     Fault.RECOMPUTATION: _COMPUTE,
     Fault.LAUNCH_BLOCKING: _LAUNCHES,

@@ -10,7 +10,7 @@ import pytest
 from hermes.base.message import Message
 from hermes.base.say import say
 from hermes.model.finding import Loss
-from hermes.model.host_measures import SettingValues
+from hermes.model.host_measures import Before, SettingValues
 from hermes.model.input_measures import InputCopies, InputQueue, InputRates
 from hermes.model.job import JobMeasures
 from hermes.model.overlap_measures import OverlapPart, StepOverlap
@@ -164,6 +164,54 @@ def test_without_a_core_for_workers_cheaper_batches_are_advised(measures: Make, 
     assert (action.title.identifier, action.do.identifier) == ("io001.cheaper", "io001.slices_do")
     assert say(action.do).endswith("the process has 1 core, and workers would take it from the loop.")
     assert (finding.gain.low_ns, finding.gain.high_ns) == (150, 300)
+
+
+def told(**values: str) -> list[SettingValues]:
+    return [
+        SettingValues(source="job", name=name.replace("__", "."), values=((value, (0,)),), absent=())
+        for name, value in values.items()
+    ]
+
+
+def test_workers_hide_no_more_than_the_cores_beside_the_compute_allow(
+    measures: Make, blind: Make, fetches: Make
+) -> None:
+    def job(cores: str, threads: str) -> tuple[int, int]:
+        row = fetches("main process", 500)
+        found_ = found(io001.no_workers, measures([blind()], row, *told(cpu__cores=cores, torch__num_threads=threads)))
+        return found_.gain.low_ns, found_.gain.high_ns
+
+    # Two threads keep both cores busy for half of the step: only half of making batches fits on the second core.
+    assert job(cores="2", threads="2") == (250, 500)
+    assert job(cores="2", threads="1") == (500, 500)
+    assert job(cores="16", threads="8") == (500, 500)
+
+
+def test_most_of_a_step_on_one_core_is_at_most_halved_by_two(measures: Make, blind: Make, fetches: Make) -> None:
+    row = fetches("main process", 800)
+    finding = found(io001.no_workers, measures([blind()], row, *told(cpu__cores="2"), rates(workers_needed=4)))
+    assert (finding.gain.high_ns, finding.actions[0].do["workers"]) == (500, "2")
+
+
+def test_workers_are_not_advised_if_the_loop_already_waits_for_a_core(
+    measures: Make, blind: Make, fetches: Make
+) -> None:
+    before = Before(
+        rank=0, steps=9, step_ns=1_000, gc_ns=None, data_ns=300, data_cpu_ns=None, save_ns=None, optimizer_ns=None,
+        minor_faults=None, fault_ns=None, spread_ns=None, captured_faults=None, calls=0.0, delay_ns=200,
+    )  # fmt: skip
+    (action,) = found(
+        io001.no_workers, measures([blind()], fetches("main process", 300), before, *told(cpu__cores="2"))
+    ).actions
+    assert (action.title.identifier, action.do["why"].identifier) == ("io001.cheaper", "io001.busy_cores")
+
+
+@pytest.mark.parametrize(("free", "title"), [(2.0, "io001.cheaper"), (32.0, "io001.workers")])
+def test_workers_need_cores_that_sampling_shows_free(
+    free: float, title: str, measures: Make, split: Make, fetches: Make
+) -> None:
+    made = measures([split(free=300)], fetches("main process", 300), rates(cores=64, cores_free=free))
+    assert found(io001.no_workers, made).actions[0].title.identifier == title
 
 
 def test_a_loader_that_is_read_anew_in_each_step_is_not_given_workers(

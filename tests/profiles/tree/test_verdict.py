@@ -23,6 +23,7 @@ from hermes.model.service_measures import Requests
 from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
 from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, with_ranges, within_leaf
+from hermes.profiles.advise.rank_findings import rank
 from hermes.profiles.tree.attainable_gain import AttainableGain
 from hermes.profiles.tree.leaf_kinds import LeafKinds
 from hermes.profiles.tree.leaves_of_job import job_tree
@@ -411,6 +412,16 @@ def test_a_capture_that_is_mostly_the_start_of_the_job_says_so() -> None:
     assert "70% of it is the start of the job" in sentence(compiled)
 
 
+def test_what_costs_little_is_no_answer_to_a_large_leaf_or_to_the_start_of_the_job() -> None:
+    waits = finding(Fault.TOO_FEW_WORKERS, 8)
+    steps = (row(Leaf.INPUT_WORKERS, 12), row(Leaf.NORM, 88))
+    assert judged(*steps, problems=(waits,)).fault is Fault.TOO_FEW_WORKERS
+    start = replace(step(100, kind="capture"), step=None, preparing_ns=95 * MS)
+    assert judged(*steps, problems=(waits,), splits=(start,)).fault is None
+    # Any input leaf is of the fault, and most of this one has another cause.
+    assert judged(row(Leaf.INPUT_READ, 95), row(Leaf.NORM, 5), problems=(waits,)).fault is None
+
+
 def test_time_outside_of_the_steps_and_of_the_profiler_is_no_loss() -> None:
     found = judged(
         row(Leaf.END, 500, "aclrtResetDevice"), row(Leaf.PROFILER, 50), row(Leaf.DISPATCH, 20),
@@ -491,6 +502,20 @@ def test_no_finding_costs_more_than_its_ranks_spend_in_its_leaves() -> None:
         finding(Fault.DISPATCH, 40, ranks=(7,)),
     ):
         assert within_leaf(job, whole) == whole
+
+
+def test_sparse_gradients_come_before_a_fused_optimizer_if_they_gain_more_of_its_time() -> None:
+    rows = (row(Leaf.OPTIMIZER, 80), row(Leaf.EMBEDDING, 2), row(Leaf.MATRIX_PRODUCT, 18))
+    job = Job(steps=JobSteps(()), spent={0: {one.leaf: one.total_ns for one in rows}}, lengths={0: 100 * MS})
+    floor = NoiseFloor(ns=0, step_ns=100 * MS, spread_ns=None, of="steps", unexplained_ns=None, least_ns=0)
+
+    def first(sparse_ms: float) -> Fault | None:
+        fused = replace(finding(Fault.UNFUSED_OPTIMIZER, 60), confidence=0.9, code="A")
+        found = [within_leaf(job, one) for one in (fused, finding(Fault.DENSE_TABLE_GRADIENTS, sparse_ms))]
+        return rank(found, lambda _: None, floor, claim=kinds_of(*rows).claim).problems[0].fault
+
+    assert first(70) is Fault.DENSE_TABLE_GRADIENTS
+    assert first(50) is Fault.UNFUSED_OPTIMIZER
 
 
 def test_a_finding_stands_under_the_leaf_in_which_its_ranks_spend_what_it_costs() -> None:

@@ -68,6 +68,16 @@ def exposed_by_rank(job: Job, groups: Rows[GroupOp]) -> dict[int, float]:
     return found
 
 
+def waited_by_rank(job: Job, groups: Rows[GroupOp]) -> dict[int, float]:
+    """The waits for other ranks in all collectives per step, for ranks whose operations were split; a mean of ranks."""
+    found: dict[int, float] = {}
+    for group in groups:
+        if group.wait_ns is not None:
+            for rank in group.ranks:
+                found[rank] = found.get(rank, 0.0) + group.wait_ns / steps_of(job, group.ranks)
+    return found
+
+
 def exposed_comm(overlaps: Rows[StepOverlap], split: StepSplit) -> int | None:
     """Exposed communication of a step in ns; without a device, that of the rank's typical step."""
     if split.compute_ns is not None or split.exposed_comm_ns is not None:

@@ -16,6 +16,7 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules._cost_by_rank import Spent, loss, place
+from hermes.profiles.rules._host import mean_steps
 from hermes.profiles.rules.evidence_messages import of_operator
 from hermes.profiles.rules.rule import by_share
 
@@ -103,13 +104,24 @@ def operators(
     limit: Limit,
     ns: Callable[[OperatorCost], float],
 ) -> Spent | None:
-    """The ranks on which a part of the operators' time exceeds a limit; it counts at most up to the step's compute."""
-    by_rank = per_step(job, ops, computes, ns)
+    """The ranks on which a part of the operators' time exceeds a limit; it counts at most up to the step's compute.
+
+    The time of operators is a mean over the capture: without a device it is a share of the mean step.
+    """
+    by_rank, means = per_step(job, ops, computes, ns), mean_steps(job)
+
+    def length(split: StepSplit) -> int:
+        return means.get(split.rank, split.window_ns) if split.compute_ns is None else split.window_ns
+
+    def most(split: StepSplit) -> int:
+        return length(split) if split.compute_ns is None else split.compute_ns
+
     found = loss(
         job,
         what,
         limit,
-        lambda split: min(round(by_rank[split.rank]), _most(split)) if split.rank in by_rank else None,
+        lambda split: min(round(by_rank[split.rank]), most(split)) if split.rank in by_rank else None,
+        length,
     )
     return found
 

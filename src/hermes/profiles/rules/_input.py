@@ -20,6 +20,7 @@ RECEIVED = Limit(
     value=0.2, unit="of step computed by the loop itself to receive batches", source="docs/evidence/host-limits.md"
 )
 CROWDED = Limit(value=0.1, unit="of step in which the loop waits for a core", source="docs/evidence/host-limits.md")
+CORES_FULL = Limit(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
 MOSTLY_STARTS = Limit(value=0.5, unit="of waits for batches is for workers to start", source="the larger half")
 WAITED = "data_ns"
 READY = sentence("io001.ready")
@@ -77,6 +78,13 @@ def crowded_ns(job: Job, unprofiled: Rows[Before], rank: int) -> int:
     """The time a step that the loop was ready and waited for a core, if that is long; counted before the capture."""
     before, delay = before_of(unprofiled, rank), counted(job, unprofiled, rank, "delay_ns")
     return delay if before and delay and by_share(CROWDED, delay / before.step_ns) else 0
+
+
+def cores_full(rate: InputRates | None) -> bool:
+    """Whether sampling showed that all cores are busy."""
+    if rate is None or rate.cores_free is None or not rate.cores:
+        return False
+    return 1 - rate.cores_free / rate.cores > CORES_FULL.value
 
 
 def received_ns(job: Job, unprofiled: Rows[Before], rank: int) -> int:

@@ -122,6 +122,10 @@ class LeafKinds:
             if (kind.leaf in finding.explains or (late and kind.rank in late)) and _on_its_ranks(finding, kind)
         )  # fmt: skip
 
+    def answers(self, finding: Loss, kind: LeafKind, share: float) -> bool:
+        """Whether a finding explains a kind, and costs enough to be the cause of this share of the steps."""
+        return kind in self.explained(finding) and finding.cost_ns >= PART * share * self.step_ns
+
     def placed(self, finding: Loss) -> Loss:
         """A finding about waiting for a rank, about the leaf in which that rank spends most beyond the others.
 

@@ -96,11 +96,13 @@ def verdict(given: VerdictGrounds) -> Verdict:
     rank = top.rank if top.rank in given.ranks else _most_of(given, top.leaf, slowest.rank)
     first = next(iter(given.problems), None)
     ends = first.message if first is not None and first.endangers else None
-    explained = first is not None and (first.endangers or top in given.kinds.explained(first))
+    begun = start_up(given.steps, given.kinds)
+    # What costs little of the steps answers neither a large leaf nor a capture that is mostly the start of the job.
+    named = max(top.share, begun)
+    explained = first is not None and (first.endangers or given.kinds.answers(first, top, named))
     best, most = _best(given), given.kinds.every[0]
     won = best if best.curable >= _worth(given) else None
     said = _made_of(given) if won is None else _said(given, most, won)
-    begun = start_up(given.steps, given.kinds)
     message = say_that.of(
         size=_size(given), start=say_that.start(share=begun) if begun else None, state=_state(given, kind),
         ends=None if ends is None else say_that.ends(what=ends),

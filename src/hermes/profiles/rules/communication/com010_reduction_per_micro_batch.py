@@ -7,6 +7,9 @@ come as often. Each micro-batch thus reduces the gradients again. The cost is th
 micro-batches but the last. Without a device, the host's copies between gradients and buckets count too. The rule needs
 PyTorch's ranges of DistributedDataParallel, and the shapes of collectives.
 
+A rank that is late in each micro-batch is as late for the one reduction that remains. Waits for other ranks are thus no
+sure gain. Without the waits of a capture, only the copies are sure.
+
 ## Why it costs you
 
 Only the sum over all micro-batches is used. With k micro-batches, k - 1 of k bytes are sent for nothing.
@@ -34,6 +37,7 @@ from hermes.knowledge.actions import variants
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_work import BUCKETS, OPTIMIZER, REDUCING
 from hermes.model.advice_fit import Fit
+from hermes.model.comm_measures import GroupOp
 from hermes.model.compute_measures import OperatorCost
 from hermes.model.fault import Fault
 from hermes.model.finding import Evidence, Gain, Loss
@@ -41,7 +45,7 @@ from hermes.model.host_measures import HostEvents
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.model.overlap_measures import StepOverlap
-from hermes.profiles.rules._communication import exposed_comm
+from hermes.profiles.rules._communication import exposed_comm, waited_by_rank
 from hermes.profiles.rules._cost_by_rank import Spent, loss, percents
 from hermes.profiles.rules._host import bound, event_cost, events_of, has_device
 from hermes.profiles.rules._limits import NOISE
@@ -58,7 +62,7 @@ ALIKE = Limit(
 
 @rule("COM010", state="stable", fault=Fault.REDUCTION_PER_MICRO_BATCH, cases=("COM-08",))
 def reduction_per_micro_batch(
-    job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], ops: Rows[OperatorCost]
+    job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], ops: Rows[OperatorCost], groups: Rows[GroupOp]
 ) -> Iterator[Loss]:
     """At most one finding, of gradients that are reduced once for each micro-batch."""
     passes = {rank: times for rank in job.steps.counts if (times := _repeated(events, ops, rank)) > 1}
@@ -81,7 +85,7 @@ def reduction_per_micro_batch(
         blames=(),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=_gain(job, overlaps, events, found, times),
+        gain=_gain(job, overlaps, events, groups, found, times),
         confidence=confidence("COM010"),
         evidence=(
             *found.evidence,
@@ -102,16 +106,31 @@ def _copies(job: Job, events: Rows[HostEvents], rank: int) -> int:
     return 0 if has_device(job, rank) else event_cost(job, events, rank, BUCKETS) or 0
 
 
-def _gain(job: Job, overlaps: Rows[StepOverlap], events: Rows[HostEvents], found: Spent, times: int) -> Gain:
-    """The gain: exposed transfers; on a processor up to all of them, since transfers take cores from other work."""
+def _gain(
+    job: Job,
+    overlaps: Rows[StepOverlap],
+    events: Rows[HostEvents],
+    groups: Rows[GroupOp],
+    found: Spent,
+    times: int,
+) -> Gain:
+    """The gain: exposed transfers without waits; on a processor up to all, as transfers take cores from other work."""
     gain = bound(job, found, ONE_REDUCTION)
     rank = found.worst.rank
+    if has_device(job, rank):
+        return gain
     rows = [row for row in overlaps if (row.rank, row.step) == (rank, found.worst.step)]
     busy = sum(part.busy_ns for row in rows for part in row.parts if part.component == "communication")
-    high = min(round((busy + _copies(job, events, rank)) * (1 - 1 / times)), found.worst.window_ns)
-    if has_device(job, rank) or high <= gain.high_ns:
-        return gain
-    return Gain(low_ns=gain.low_ns, high_ns=high, method=on_shared_cores(method=gain.method))
+    copies = _copies(job, events, rank)
+    high = min(round((busy + copies) * (1 - 1 / times)), found.worst.window_ns)
+    waited = waited_by_rank(job, groups).get(rank)
+    exposed = exposed_comm(overlaps, found.worst) or 0
+    sure = copies + (0 if waited is None else max(0, exposed - waited))
+    return Gain(
+        low_ns=min(found.cost_ns, round(sure * (1 - 1 / times))),
+        high_ns=max(found.cost_ns, high),
+        method=on_shared_cores(method=gain.method),
+    )
 
 
 def _repeated(events: Rows[HostEvents], ops: Rows[OperatorCost], rank: int) -> int:

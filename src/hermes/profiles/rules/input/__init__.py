@@ -1,1 +1,1 @@
-"""Rules about the input pipeline: waiting for batches, saving, and tensors made from lists."""
+"""Rules about the input pipeline: waiting for batches, saving, and tensors made from sequences."""

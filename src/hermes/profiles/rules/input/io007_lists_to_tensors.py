@@ -1,9 +1,10 @@
-"""Lists of numbers are turned into tensors in the training loop.
+"""Python sequences are turned into tensors in the training loop.
 
 ## What it detects
 
 The training thread makes tensors or arrays from Python objects (`torch.tensor`, `torch.as_tensor`, `numpy.array`),
-outside of the loader. Two further times count with the calls that make tensors. The first is the comprehension that
+outside of the loader. The objects are lists, deques or other sequences. No profiler records whether the elements are
+numbers or arrays. Two further times count with the calls that make tensors. The first is the comprehension that
 makes the objects, if it calls no operators; only Python up to 3.11 records the comprehension. The second is the time to
 unpickle the data of workers. The rule counts the idle time of the device during these times, per step. On a job without
 a device, the rule counts the host's own time.
@@ -11,7 +12,8 @@ a device, the rule counts the host's own time.
 ## Why it costs you
 
 Each number of a list is an object of its own. Converting a list takes a hundred times as long as copying the same
-numbers from an array. Between processes, each number is also pickled, sent and created again.
+numbers from an array. `torch.tensor` also takes a sequence of arrays apart, number by number. Between processes, each
+number is also pickled, sent and created again.
 
 ## When it is not a problem
 
@@ -19,8 +21,8 @@ Making tensors of a few scalars a step is no problem.
 
 ## What to do
 
-Make tensors where you read the numbers: in the dataset or in the worker's collate function. Keep samples as arrays, and
-use `torch.from_numpy`.
+If the elements are arrays, stack them first: `torch.from_numpy(numpy.stack(rows))`. Make tensors where you read the
+numbers: in the dataset or in the worker's collate function. Keep samples as arrays.
 
 ## How to check
 
@@ -50,7 +52,7 @@ LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 
 @rule("IO007", state="stable", fault=Fault.LISTS_TO_TENSORS, cases=("IO-13", "CPU-20"))
 def lists_to_tensors(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
-    """At most one finding, of tensors made from Python lists."""
+    """At most one finding, of tensors made from Python sequences."""
     alone = host_loss(job, MAKING, LIMIT, lambda split: _converted(job, events, split.rank))
     if alone is None:
         return
@@ -64,7 +66,7 @@ def lists_to_tensors(job: Job, events: Rows[HostEvents]) -> Iterator[Loss]:
     if found is None or row is None:
         return
     yield Loss(
-        message=of_lists(effect=effect(job, found), on=some_of(job, found.ranks)),
+        message=of_sequences(effect=effect(job, found), on=some_of(job, found.ranks)),
         ranks=found.ranks,
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
@@ -85,9 +87,9 @@ AND_UNPICKLING = sentence("io007.and_unpickling")
 ARRIVE = sentence("io007.arrive")
 
 
-@message("io007.of_lists")
-def of_lists(*, effect: Message, on: Message | None = None) -> None:
-    """The loop makes tensors from lists."""
+@message("io007.of_sequences")
+def of_sequences(*, effect: Message, on: Message | None = None) -> None:
+    """The loop makes tensors from sequences, whose elements are not known."""
 
 
 _HAND_OVER = Action(

@@ -53,8 +53,9 @@ after a start, late batches are usual, because all workers begin at the same tim
 
 **No workers.** Give the loader worker processes, or do deterministic processing once, offline. If most of the time is
 reading, first copy the files to a local disk, as few large files. Workers win nothing without cores of their own.
-Workers lose time if you read only a few batches from a loader, because workers start each time. Without cores or with
-few batches, make the batches themselves cheaper.
+Workers lose time if you read only a few batches from a loader, because workers start each time. Without free cores or
+with few batches, make the batches themselves cheaper. On a job without a device, workers and compute share the cores:
+the gain is at most what the cores can do at the same time.
 
 **Slow workers.** If cores are free, multiply the number of workers by demand over supply. If none is free, more workers
 slow the step down. Then make batches cheaper, do work offline, or decode on the device. If batches take long to

@@ -19,9 +19,18 @@ from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._cost_by_rank import Spent
 from hermes.profiles.rules._host import blamed, bound, fact, has_device, only_on, setting
-from hermes.profiles.rules._input import READY, fetch_loss, fetches_of, loop_facts, one_long_fetch, waits_before
-from hermes.profiles.rules._threads import CORES
-from hermes.profiles.rules.gain_messages import of_host
+from hermes.profiles.rules._input import (
+    READY,
+    cores_full,
+    crowded_ns,
+    fetch_loss,
+    fetches_of,
+    loop_facts,
+    one_long_fetch,
+    waits_before,
+)
+from hermes.profiles.rules._threads import CORES, THREADS
+from hermes.profiles.rules.gain_messages import of_host, on_shared_cores
 from hermes.profiles.rules.rule import rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
@@ -50,7 +59,10 @@ def no_workers(
         return
     rank = row.rank
     part = _part(row)
-    alone = _without_workers(job, settings, row)
+    cores = whole_number(setting(settings, rank, CORES) or "")
+    rate = next(iter(rates.of(rank)), None)
+    full = cores_full(rate) or bool(crowded_ns(job, unprofiled, rank))
+    alone = _without_workers(job, row, cores, full=full)
     said = idle_meanwhile if has_device(job, rank) else takes
     yield Loss(
         fault=_CAUSES.get(part),
@@ -59,29 +71,51 @@ def no_workers(
         blames=blamed(job, found),
         cost_ns=found.cost_ns,
         share=found.share,
-        gain=_gain(job, unprofiled, found, alone=alone is not None),
+        gain=_gain(job, unprofiled, settings, found, cores, alone=alone is not None),
         confidence=confidence("IO001.one_long_fetch" if one_long_fetch(row) else "IO001"),
         evidence=(*found.evidence, *loop_facts(job, rates, unprofiled, row), *_parts(job, row)),
         replay=("host:data-loading=0",) if has_device(job, rank) else (),
-        actions=(_cheaper(lines, rank, alone),) if alone else _actions(rates, found, part),
+        actions=(_cheaper(lines, rank, alone),) if alone else _actions(rate, part, cores),
     )
 
 
-def _without_workers(job: Job, settings: Rows[SettingValues], row: Fetches) -> Message | None:
+def _without_workers(job: Job, row: Fetches, cores: int | None, *, full: bool) -> Message | None:
     """Why workers would gain nothing; None if they may gain something."""
-    cores = whole_number(setting(settings, row.rank, CORES) or "")
     if cores is not None and cores <= len(job.steps.counts):
         return few_cores(n=cores)
+    if full:
+        return BUSY_CORES
     if (row.epochs or 0) >= row.steps and row.fetches <= _FEW * (row.epochs or 0):
         return READ_ANEW
     return None
 
 
-def _gain(job: Job, unprofiled: Rows[Before], found: Spent, *, alone: bool) -> Gain:
-    gain = bound(job, found, READY, before=waits_before(job, unprofiled, found.worst.rank))
-    if not alone or has_device(job, found.worst.rank):
+def _gain(
+    job: Job, unprofiled: Rows[Before], settings: Rows[SettingValues], found: Spent, cores: int | None, *, alone: bool
+) -> Gain:
+    rank = found.worst.rank
+    gain = bound(job, found, READY, before=waits_before(job, unprofiled, rank))
+    if has_device(job, rank):
         return gain
-    return replace(gain, low_ns=round(gain.low_ns * CHEAPER.value), method=of_host(when=HALF), basis="bound")
+    if alone:
+        return replace(gain, low_ns=round(gain.low_ns * CHEAPER.value), method=of_host(when=HALF), basis="bound")
+    if not cores:
+        return gain
+    threads = whole_number(setting(settings, rank, THREADS) or "") or 1
+    least, most = (_hidden_ns(found, cores / len(job.steps.counts), one) for one in (threads, 1))
+    if least >= found.cost_ns:
+        return gain
+    return replace(gain, low_ns=least, high_ns=most, method=on_shared_cores(method=gain.method), basis="bound")
+
+
+def _hidden_ns(found: Spent, cores: float, threads: int) -> int:
+    """The time of making batches that cores can hide, if the rest of the step occupies a core for each thread.
+
+    The step cannot be shorter than its work, evenly on all cores.
+    """
+    step_ns = found.cost_ns / found.share
+    busy_ns = found.cost_ns + (step_ns - found.cost_ns) * min(threads, cores)
+    return max(0, min(found.cost_ns, round(step_ns - busy_ns / cores)))
 
 
 def _cheaper(lines: Rows[CodeLine], rank: int, why: Message) -> Action:
@@ -116,12 +150,13 @@ def _parts(job: Job, row: Fetches) -> Iterator[Evidence]:
             yield fact(job, row.rank, name, ns / max(row.wait_ns, 1), "of fetching", 0.5)
 
 
-def _actions(rates: Rows[InputRates], found: Spent, part: str) -> tuple[Action, ...]:
-    rate = next(iter(rates.of(found.worst.rank)), None)
+def _actions(rate: InputRates | None, part: str, cores: int | None) -> tuple[Action, ...]:
     needed = max(rate.workers_needed or 1, 1) if rate else 1
+    # A worker beyond the cores makes no more batches.
+    wanted = max(2, needed)
     workers = Action(
         title=WORKERS,
-        do=workers_do(workers=str(max(2, needed)), enough=enough(n=needed)),
+        do=workers_do(workers=str(min(wanted, cores or wanted)), enough=enough(n=needed)),
         verify=WORKERS_VERIFY,
         risk=WORKERS_RISK,
         source="PyTorch performance tuning guide: enable asynchronous data loading",
@@ -152,6 +187,7 @@ READING = sentence("io001.reading")
 PROCESSING = sentence("io001.processing")
 HALF = sentence("io001.half")
 READ_ANEW = sentence("io001.read_anew")
+BUSY_CORES = sentence("io001.busy_cores")
 WORKERS = sentence("io001.workers")
 WORKERS_VERIFY = sentence("io001.workers_verify")
 WORKERS_RISK = sentence("io001.workers_risk")

@@ -21,6 +21,7 @@ from hermes.profiles.rules._host import BEFORE_IT, blamed, bound, counted, fact,
 from hermes.profiles.rules._input import (
     READY,
     WAITED,
+    cores_full,
     crowded_ns,
     fetch_loss,
     fetches_of,
@@ -37,7 +38,6 @@ LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 EMPTY = Limit(
     value=0.5, unit="of samples", source="MindInsight's table of queues: an output queue that is often empty is slow"
 )
-CORES_FULL = Limit(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
 
 
 @rule(
@@ -79,7 +79,7 @@ def slow_workers(
     rate = next(iter(rates.of(rank)), None)
     slow = _slow_operation(queues, rank)
     apart, crowded = receives(job, unprofiled, rank), crowded_ns(job, unprofiled, rank)
-    full = bool(crowded) or _full(rate)
+    full = bool(crowded) or cores_full(rate)
     waited = counted(job, unprofiled, rank, WAITED)
     others = bool(crowded) and waited is not None and not by_share(LIMIT, waited / found.worst.window_ns)
     more = AND_RECEIVING if apart else AND_A_CORE if crowded else None
@@ -123,13 +123,6 @@ def _received(job: Job, unprofiled: Rows[Before], rank: int, apart: bool) -> Ite
 def _crowded(job: Job, rank: int, delay_ns: int) -> Iterator[Evidence]:
     if delay_ns:
         yield fact(job, rank, NO_CORE, delay_ns, "ns", source=BEFORE_IT)
-
-
-def _full(rate: InputRates | None) -> bool:
-    """Whether sampling showed that all cores are busy."""
-    if rate is None or rate.cores_free is None or not rate.cores:
-        return False
-    return 1 - rate.cores_free / rate.cores > CORES_FULL.value
 
 
 def _slow_operation(queues: Rows[InputQueue], rank: int) -> InputQueue | None:
