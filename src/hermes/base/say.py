@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LANGUAGES = ("en", "zh")
 CATALOGUE = Path(__file__).parent / "catalogue"
 _GAP = re.compile(r"\{\{|\}\}|\[\[|\]\]|\{(\w+)\}")
+_ESCAPED = {"{{": "{", "}}": "}"}
 _DIGITS = 3
 _RUNS_SHOWN = 6
 
@@ -119,7 +120,7 @@ def _parsed(text: str) -> tuple[_Part, ...]:
             parts = levels.pop()
             levels[-1].append(_Optional(tuple(parts)))
         else:
-            levels[-1].append(_Gap(found[1]) if found[1] else sign[0])
+            levels[-1].append(_Gap(found[1]) if found[1] else _ESCAPED.get(sign, sign))
     if len(levels) > 1:
         raise ValueError(f"[[ is not closed: {text}")
     return (*levels[0], text[at:])

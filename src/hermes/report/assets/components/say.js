@@ -71,7 +71,7 @@ function parts(text) {
     else if (found[0] === "]]" && levels.length > 1) {
       levels.pop();
       /** @type {Part[]} */ (levels.at(-1)).push({ parts: level });
-    } else level.push(found[1] ? { name: found[1] } : found[0][0]);
+    } else level.push(found[1] ? { name: found[1] } : found[0] === "]]" ? "]]" : found[0][0]);
   }
   const made = [...levels[0], text.slice(at)];
   parsed.set(text, made);
