@@ -344,6 +344,11 @@ def test_there_is_a_strategy_for_every_kind() -> None:
 
 
 def test_brackets_of_code_stay_as_they_are_written() -> None:
-    assert saying._parsed("take x[order[i]] of {x}[[ on {on}]]")[:4] == ("take x[order[i", "]]", " of ", saying._Gap("x"))
+    assert saying._parsed("take x[order[i]] of {x}[[ on {on}]]")[:4] == (
+        "take x[order[i",
+        "]]",
+        " of ",
+        saying._Gap("x"),
+    )
     why = Argument("why", "name", "")
     assert "x[order[i : i + n]]," in say(Message("io001.slices_do", (why,)))
