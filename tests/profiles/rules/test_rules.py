@@ -9,10 +9,11 @@ import pytest
 from hermes.base.say import say
 from hermes.model.comm_measures import SlowRank
 from hermes.model.finding import Loss
+from hermes.model.host_measures import SyncCall
 from hermes.model.job import JobMeasures
-from hermes.model.step_measures import ExposedOp, HostStall, PeerWait, StepSplit
+from hermes.model.leaf_time import LeafTime
+from hermes.model.step_measures import ExposedOp, PeerWait, StepSplit
 from hermes.profiles.rules import ALL
-from hermes.profiles.rules import evidence_messages as say_that
 from hermes.profiles.rules.communication import com001_exposed_communication as com001
 from hermes.profiles.rules.communication.com002_straggler import in_collectives as com002
 from hermes.profiles.rules.host import cpu002_recompilation as cpu002
@@ -23,7 +24,8 @@ from hermes.profiles.rules.rule import Finder
 Make = Callable[..., JobMeasures]
 Split = Callable[..., StepSplit]
 Wait = Callable[..., PeerWait]
-MakeHeld = Callable[..., HostStall]
+MakeIdle = Callable[..., list[LeafTime]]
+MakeSync = Callable[..., SyncCall]
 
 
 def found(rule: Finder, measures: JobMeasures) -> Loss:
@@ -209,40 +211,31 @@ def test_waits_that_do_not_overlap_are_added(measures: Make, split: Split, wait:
 # Calls on the host -------------------------------------------------------------------------------------------------
 
 
-def test_compilation_is_found_by_the_free_time_it_leaves(measures: Make, split: Split, held: MakeHeld) -> None:
-    rows = [held("compilation", 96, calls=19, host=500, name="aclopCompileAndExecute")]
-    finding = found(cpu002.recompilation, measures([split()], *rows))
-    assert (finding.cost_ns, finding.share, finding.blames) == (96, 0.096, ("aclopCompileAndExecute",))
-    assert [(one.what, one.value) for one in finding.evidence[2:]] == [
-        (say_that.CALLS, 19.0),
-        (say_that.HOST_TIME, 500.0),
-        (say_that.LONGEST_CALL, 96.0),
-    ]
+def test_compilation_is_found_by_the_idle_time_it_leaves(measures: Make, split: Split, idle: MakeIdle) -> None:
+    finding = found(cpu002.recompilation, measures([split()], *idle(compiling=96)))
+    assert (finding.cost_ns, finding.share) == (96, 0.096)
 
 
-def test_compilation_behind_which_the_device_works_is_no_finding(measures: Make, split: Split, held: MakeHeld) -> None:
-    assert silent(cpu002.recompilation, measures([split()], held("compilation", 10, host=900)))
+def test_a_little_compilation_is_no_finding(measures: Make, split: Split, idle: MakeIdle) -> None:
+    assert silent(cpu002.recompilation, measures([split()], *idle(compiling=10)))
 
 
-def test_calls_of_another_cause_are_no_compilation(measures: Make, split: Split, held: MakeHeld) -> None:
-    assert silent(cpu002.recompilation, measures([split()], held("read back", 900)))
+def test_other_idle_leaves_are_no_compilation(measures: Make, split: Split, idle: MakeIdle) -> None:
+    assert silent(cpu002.recompilation, measures([split()], *idle(synchronisation=900)))
 
 
-def test_free_time_after_calls_is_told_per_step_of_the_worst_rank(measures: Make, split: Split, held: MakeHeld) -> None:
+def test_idle_time_is_told_of_the_worst_rank(measures: Make, split: Split, idle: MakeIdle) -> None:
     rows = [split(rank, step) for rank in (0, 1) for step in range(5)]
-    calls = [held("compilation", 500, rank=0), held("compilation", 1_000, rank=1)]
-    finding = found(cpu002.recompilation, measures(rows, *calls))
+    finding = found(cpu002.recompilation, measures(rows, *idle(0, compiling=100), *idle(1, compiling=200)))
     assert (finding.cost_ns, finding.ranks) == (200, (0, 1))
 
 
-def test_reading_a_tensor_back_is_found(measures: Make, split: Split, held: MakeHeld) -> None:
-    finding = found(cpu003.tensor_to_host, measures([split()], held("read back", 320)))
+def test_reading_a_tensor_back_is_found(measures: Make, split: Split, idle: MakeIdle, sync: MakeSync) -> None:
+    finding = found(cpu003.tensor_to_host, measures([split()], *idle(synchronisation=320), sync("aten::item", 300)))
     assert (finding.cost_ns, finding.share, finding.gain.high_ns) == (320, 0.32, 320)
 
 
-def test_reading_back_up_to_the_limit_is_no_finding(measures: Make, split: Split, held: MakeHeld) -> None:
-    assert silent(cpu003.tensor_to_host, measures([split()], held("read back", 20)))
-
-
-def test_calls_on_a_rank_without_a_measured_step_have_no_share(measures: Make, split: Split, held: MakeHeld) -> None:
-    assert silent(cpu003.tensor_to_host, measures([split()], held("read back", 500, rank=1)))
+def test_reading_back_up_to_the_limit_is_no_finding(
+    measures: Make, split: Split, idle: MakeIdle, sync: MakeSync
+) -> None:
+    assert silent(cpu003.tensor_to_host, measures([split()], *idle(synchronisation=20), sync("aten::item", 300)))

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from hermes.model.finding import Loss
 from hermes.model.job import JobMeasures
-from hermes.model.step_measures import HostStall, PeerWait, StepSplit
+from hermes.model.leaf_time import LeafTime
+from hermes.model.step_measures import PeerWait, StepSplit
 from hermes.profiles.rules.run_rules import find_all
 
 Make = Callable[..., JobMeasures]
 Split = Callable[..., StepSplit]
 Wait = Callable[..., PeerWait]
-MakeHeld = Callable[..., HostStall]
+MakeIdle = Callable[..., list[LeafTime]]
 
 # Fixtures here only hold functions: they carry nothing from one example to the next.
 PROPERTY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
@@ -77,7 +78,7 @@ def test_the_same_steps_132_times_change_no_finding(
     measures: Make,
     split: Split,
     wait: Wait,
-    held: MakeHeld,
+    idle: MakeIdle,
 ) -> None:
     splits = job(steps, split)
     ranks = sorted({one.rank for one in splits})
@@ -90,8 +91,7 @@ def test_the_same_steps_132_times_change_no_finding(
                 wait(rank, 7, wait_ns, total=wait_ns * count[rank] * number, waits=count[rank] * number)
                 for rank in ranks
             ],
-            *[held("read back", item * count[rank] * number, rank=rank) for rank in ranks],
-            *[held("compilation", compile_ns * count[rank] * number, rank=rank) for rank in ranks],
+            *[row for rank in ranks for row in idle(rank, synchronisation=item, compiling=compile_ns)],
         )
 
     assert said(find_all(times(132))) == said(find_all(times(1)))

@@ -6,11 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from hermes.base.message import Message
+from hermes.knowledge.blocking_calls import reads_back
+from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Evidence, FindingMoment, Gain
 from hermes.model.host_measures import Before, HostEvents, SettingValues, SyncCall
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.step_measures import HostStall, StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._cost_by_rank import Spent, loss
 from hermes.profiles.rules.gain_messages import at_most, of_host
@@ -175,10 +177,17 @@ def outside(events: Rows[HostEvents], rank: int, what: str, kinds: Collection[st
     return max((row.ns or 0) - inside, 0) // max(1, row.steps) if row else 0
 
 
-def stall_cost(job: Job, stalls: Rows[HostStall], rank: int, cause: str) -> int | None:
-    """Free device time a step in calls of one cause and until the next task; None if there are no such calls."""
-    rows = [row.idle_ns for row in stalls.of(rank) if row.cause == cause]
-    return sum(rows) // max(1, job.steps.counts.get(rank, 1)) if rows else None
+def waited_ns(job: Job, syncs: Rows[SyncCall], rank: int, *, reads: bool) -> int | None:
+    """The rank's time a step in leaves of waiting for the device, in ns: of calls that read a value back, or of others.
+
+    The waiting calls of the typical step divide the time of the leaves. None if no leaf was measured.
+    """
+    room, calls = job.room_ns(rank, Fault.SYNCHRONISING_CALL.explains), syncs.of(rank)
+    if room is None:
+        return None
+    own = sum(row.idle_ns for row in calls if reads_back(row.operator, row.names) is reads)
+    every = sum(row.idle_ns for row in calls)
+    return room * own // every if every else int(not reads) * room
 
 
 def larger(*costs: int | None) -> int | None:
@@ -220,29 +229,6 @@ def of_events(job: Job, row: HostEvents) -> tuple[Evidence, ...]:
         for name, _, ns in row.names[:_SHOWN]
     ]
     return tuple(said)
-
-
-def of_stalls(job: Job, stalls: Rows[HostStall], rank: int, cause: str) -> tuple[Evidence, ...]:
-    """The number of calls of one cause a step, the host time in them, and the place of the longest call."""
-    steps = max(1, job.steps.counts.get(rank, 1))
-    return tuple(
-        one
-        for row in stalls
-        if row.rank == rank and row.cause == cause
-        for one in (
-            fact(job, rank, say.CALLS, row.calls / steps, "calls"),
-            fact(job, rank, say.HOST_TIME, row.host_ns / steps, "ns a step"),
-            fact(
-                job,
-                rank,
-                say.LONGEST_CALL,
-                row.longest_ns,
-                "ns",
-                source=f"at {row.longest_at_ns} ns",
-                at_ns=row.longest_at_ns,
-            ),
-        )
-    )
 
 
 def lost_in(call: SyncCall) -> int:

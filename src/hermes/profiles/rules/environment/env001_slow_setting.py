@@ -33,12 +33,13 @@ Change only this setting and run 50 steps. All ranks record the same value, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from statistics import median
 
 from hermes.base.message import Message, Name, Share, message, sentence
 from hermes.knowledge.confidence import confidence
 from hermes.knowledge.host_settings import HOST_SETTINGS, HostSetting
-from hermes.knowledge.host_work import ALLOCATION, SYNCHRONISATION
+from hermes.knowledge.host_work import ALLOCATION
 from hermes.knowledge.vendor_cures import command
 from hermes.knowledge.vendor_traits import QUEUE_SETTING
 from hermes.model.fault import Fault
@@ -46,7 +47,6 @@ from hermes.model.finding import Action, Blame, Gain, Loss
 from hermes.model.host_measures import AllocatorCalls, Dispatch, SettingValues
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
-from hermes.model.step_measures import HostStall
 from hermes.profiles.rules._cost_by_rank import percents, place
 from hermes.profiles.rules._dispatch import dispatch_cost, dispatch_of
 from hermes.profiles.rules._host import (
@@ -55,9 +55,7 @@ from hermes.profiles.rules._host import (
     fact,
     has_device,
     host_loss,
-    larger,
     setting,
-    stall_cost,
 )
 from hermes.profiles.rules._limits import FREE_OF_STEP as LIMIT
 from hermes.profiles.rules.gain_messages import at_most
@@ -80,14 +78,13 @@ _SOURCES = ("environment", "version")
 )
 def slow_setting(
     job: Job,
-    stalls: Rows[HostStall],
     dispatches: Rows[Dispatch],
     events: Rows[AllocatorCalls],
     settings: Rows[SettingValues],
 ) -> Iterator[Loss]:
     """A finding for each setting that costs time where it is set, and for each that divides slow from fast ranks."""
     for known in HOST_SETTINGS:
-        finding = _of_setting(job, stalls, dispatches, events, settings, known)
+        finding = _of_setting(job, dispatches, events, settings, known)
         if finding:
             yield finding
     own = {rank: ns for rank in job.steps.counts if (ns := _own(job, rank)) is not None}
@@ -98,7 +95,6 @@ def slow_setting(
 
 def _of_setting(
     job: Job,
-    stalls: Rows[HostStall],
     dispatches: Rows[Dispatch],
     events: Rows[AllocatorCalls],
     settings: Rows[SettingValues],
@@ -106,11 +102,12 @@ def _of_setting(
 ) -> Loss | None:
     def cost(rank: int) -> int | None:
         return (
-            _layer(job, stalls, events, rank, known)
+            _layer(job, events, rank, known)
             if has_device(job, rank) and _is_set(dispatches, settings, rank, known)
             else None
         )
 
+    job = replace(job, leaves=known.fault.explains)
     found = host_loss(job, adds_to(setting=known.name), LIMIT, lambda split: cost(split.rank))
     if found is None:
         return None
@@ -155,7 +152,6 @@ def _queue_source(dispatches: Rows[Dispatch], rank: int) -> str:
 
 def _layer(
     job: Job,
-    stalls: Rows[HostStall],
     events: Rows[AllocatorCalls],
     rank: int,
     known: HostSetting,
@@ -164,7 +160,7 @@ def _layer(
     if known.touches == "memory":
         return event_cost(job, events, rank, ALLOCATION)
     if known.touches == "launches that wait":
-        return larger(dispatch_cost(job, rank), stall_cost(job, stalls, rank, SYNCHRONISATION))
+        return job.room_ns(rank, known.fault.explains)
     return dispatch_cost(job, rank)
 
 

@@ -41,8 +41,8 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Loss
 from hermes.model.host_measures import HostEvents, Shapes
 from hermes.model.job import Job, Rows
+from hermes.model.leaf import Leaf
 from hermes.model.limit import Limit
-from hermes.model.step_measures import HostStall
 from hermes.profiles.rules._host import (
     blamed,
     bound,
@@ -53,14 +53,13 @@ from hermes.profiles.rules._host import (
     host_loss,
     larger,
     of_events,
-    of_stalls,
-    stall_cost,
 )
 from hermes.profiles.rules.evidence_messages import FREE_IN_CALLS
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import effect, some_of
 
 LIMIT = Limit(value=0.01, unit="of step", source="docs/evidence/cpu002.md")
+_COMPILES = frozenset({Leaf.COMPILING})
 NEW = Limit(value=0.05, unit="of shapes", source="docs/evidence/host-limits.md")
 
 
@@ -70,24 +69,19 @@ NEW = Limit(value=0.05, unit="of shapes", source="docs/evidence/host-limits.md")
     fault=Fault.COMPILATION,
     cases=("CPU-01", "CPU-02", "CPU-03", "CPU-04", "CPU-07", "CPU-09", "CPU-10", "CPU-08"),
 )
-def recompilation(
-    job: Job, stalls: Rows[HostStall], events: Rows[HostEvents], new_shapes: Rows[Shapes]
-) -> Iterator[Loss]:
+def recompilation(job: Job, events: Rows[HostEvents], new_shapes: Rows[Shapes]) -> Iterator[Loss]:
     """At most one finding, of compilations inside steps."""
     found = host_loss(
         job,
         FREE_IN_CALLS,
         LIMIT,
-        lambda split: larger(
-            stall_cost(job, stalls, split.rank, COMPILATION), event_cost(job, events, split.rank, COMPILATION)
-        ),
+        lambda split: larger(job.room_ns(split.rank, _COMPILES), event_cost(job, events, split.rank, COMPILATION)),
     )
     if found is None:
         return
     rank = found.worst.rank
     row = events_of(events, rank, COMPILATION)
     names = [name for name, _, _ in row.names] if row else []
-    names = names or [name for one in stalls.of(rank) if one.cause == COMPILATION for name in one.names]
     fresh = _new_shapes(job, new_shapes, rank)
     yield Loss(
         fault=Fault.COMPILATION_OF_NEW_SHAPES if fresh else None,
@@ -100,7 +94,6 @@ def recompilation(
         confidence=confidence("CPU002"),
         evidence=(
             *found.evidence,
-            *of_stalls(job, stalls, rank, COMPILATION),
             *(of_events(job, row) if row else ()),
             *fresh,
         ),
