@@ -49,12 +49,16 @@ def spent(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int, M
 
     A lost lead counts as dispatch, too: with faster dispatch the call that destroyed the lead would have cost nothing.
     """
-    found: dict[int, Counter[Leaf]] = {}
+    found: dict[int, dict[Leaf, tuple[int, int]]] = {}
     for row in times:
-        ns = max(row.step_ns, row.total_ns // max(steps.get(row.rank, 1), 1))
+        own = found.setdefault(row.rank, {})
         for leaf in (row.leaf, Leaf.DISPATCH) if row.how is How.LOST_LEAD else (row.leaf,):
-            found.setdefault(row.rank, Counter())[leaf] += ns
-    return found
+            total, typical = own.get(leaf, (0, 0))
+            own[leaf] = (total + row.total_ns, typical + row.step_ns)
+    return {
+        rank: {leaf: max(total // max(steps.get(rank, 1), 1), typical) for leaf, (total, typical) in own.items()}
+        for rank, own in found.items()
+    }
 
 
 def lengths(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int, int]:

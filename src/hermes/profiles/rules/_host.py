@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from hermes.base.message import Message
@@ -11,6 +11,7 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Evidence, FindingMoment, Gain
 from hermes.model.host_measures import Before, HostEvents, SettingValues, SyncCall
 from hermes.model.job import Job, Rows
+from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules import evidence_messages as say
@@ -177,17 +178,30 @@ def outside(events: Rows[HostEvents], rank: int, what: str, kinds: Collection[st
     return max((row.ns or 0) - inside, 0) // max(1, row.steps) if row else 0
 
 
-def waited_ns(job: Job, syncs: Rows[SyncCall], rank: int, *, reads: bool) -> int | None:
+def waited_ns(job: Job, times: Rows[LeafTime], syncs: Rows[SyncCall], rank: int, *, reads: bool) -> int | None:
     """The rank's time a step in leaves of waiting for the device, in ns: of calls that read a value back, or of others.
 
-    The waiting calls of the typical step divide the time of the leaves. None if no leaf was measured.
+    The waiting calls of the typical step tell which part of the time of a runtime call is of reads. None if no leaf was
+    measured.
     """
-    room, calls = job.room_ns(rank, Fault.SYNCHRONISING_CALL.explains), syncs.of(rank)
+    room = job.room_ns(rank, Fault.SYNCHRONISING_CALL.explains)
     if room is None:
         return None
-    own = sum(row.idle_ns for row in calls if reads_back(row.operator, row.names) is reads)
-    every = sum(row.idle_ns for row in calls)
-    return room * own // every if every else int(not reads) * room
+    parts: dict[bool, float] = {True: 0.0, False: 0.0}
+    for row in times.of(rank):
+        if row.leaf in Fault.SYNCHRONISING_CALL.explains:
+            share = _reading(syncs.of(rank), row.what)
+            parts[True] += row.total_ns * share
+            parts[False] += row.total_ns * (1 - share)
+    every = sum(parts.values())
+    return round(room * parts[reads] / every) if every else 0
+
+
+def _reading(calls: Sequence[SyncCall], name: str) -> float:
+    """The part of the idle time in runtime calls of one name, or in all without a name, that is in reads."""
+    own = [row for row in calls if not name or name in row.names]
+    every = sum(row.idle_ns for row in own)
+    return sum(row.idle_ns for row in own if reads_back(row.operator, row.names)) / every if every else 0.0
 
 
 def larger(*costs: int | None) -> int | None:

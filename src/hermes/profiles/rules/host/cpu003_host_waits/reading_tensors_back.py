@@ -12,6 +12,7 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import SyncCall
 from hermes.model.job import Job, Rows
+from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
 from hermes.profiles.rules._cost_by_rank import loss, percents
 from hermes.profiles.rules._host import blamed, fact, lines_of, lost_in, waited_ns
@@ -25,9 +26,9 @@ _SHOWN = 3
 
 
 @rule("CPU003", state="stable", fault=Fault.SYNCHRONISING_CALL, cases=("CPU-18", "CPU-19"))
-def tensor_to_host(job: Job, syncs: Rows[SyncCall]) -> Iterator[Loss]:
+def tensor_to_host(job: Job, times: Rows[LeafTime], syncs: Rows[SyncCall]) -> Iterator[Loss]:
     """At most one finding, of reads of a tensor on the host."""
-    found = loss(job, FREE_IN_CALLS, LIMIT, lambda split: waited_ns(job, syncs, split.rank, reads=True))
+    found = loss(job, FREE_IN_CALLS, LIMIT, lambda split: waited_ns(job, times, syncs, split.rank, reads=True))
     if found is None:
         return
     rank = found.worst.rank

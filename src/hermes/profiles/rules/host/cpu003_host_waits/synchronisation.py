@@ -12,6 +12,7 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.host_measures import SyncCall
 from hermes.model.job import Job, Rows
+from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._host import blamed, fact, host_loss, lines_of, lost_in, waited_ns
@@ -30,9 +31,9 @@ _SHOWN = 4
     fault=Fault.EXPLICIT_SYNCHRONISATION,
     cases=("CPU-17", "CPU-19", "CPU-20", "CPU-21", "IO-08", "CPU-27"),
 )
-def synchronisation(job: Job, syncs: Rows[SyncCall]) -> Iterator[Loss]:
+def synchronisation(job: Job, times: Rows[LeafTime], syncs: Rows[SyncCall]) -> Iterator[Loss]:
     """At most one finding, of waits for the device."""
-    found = host_loss(job, FREE_IN_CALLS, LIMIT, lambda split: waited_ns(job, syncs, split.rank, reads=False))
+    found = host_loss(job, FREE_IN_CALLS, LIMIT, lambda split: waited_ns(job, times, syncs, split.rank, reads=False))
     if found is None:
         return
     calls = _calls(syncs, found.worst.rank)
