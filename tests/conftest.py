@@ -19,7 +19,6 @@ from hermes.model.host_measures import (
     AllocatorCalls,
     CoreLoad,
     Dispatch,
-    FirstCalls,
     HostEvents,
     HostPart,
     QueueDepth,
@@ -170,10 +169,6 @@ def _host_rows(text: str) -> tuple[object, ...]:
             curve=(0.5, bad),
         ),
         call,
-        FirstCalls(
-            rank=0, allocation=False, steps=2, calls=1, ns=9_000_000, free_ns=8_000_000, longest_ns=9_000_000,
-            longest_at_ns=1_736_412_474_712_651_500, names=((text, 1, 9_000_000),),
-        ),
         event,
         AllocatorCalls(**{**vars_of(event), "what": "allocation"}),
         unknown,

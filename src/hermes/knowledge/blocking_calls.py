@@ -26,13 +26,6 @@ _BLOCKING_COPIES = frozenset(
 )
 
 
-FIRST_LAUNCH_NS = 1_000_000
-"""A launch takes 2 to 10 us. A launch of a millisecond or more with an idle device loads code (CUDA C++ Programming
-Guide, "Lazy Loading": kernels and libraries are loaded at their first use)."""
-FIRST_ALLOCATION_NS = 50_000_000
-"""Allocating memory takes up to some milliseconds; a longer first allocation creates the context or frees memory."""
-
-
 COMPUTES_NS = 100_000
 """Launching an operator takes 5 to 50 us (docs/evidence/host-limits.md). An operator without any runtime call that
 takes longer computes on the host."""
@@ -60,13 +53,6 @@ def launches_a_graph(call: str) -> bool:
     """Whether a runtime call launches a whole captured graph on the device."""
     name = call.lower()
     return "graphlaunch" in name or name.startswith("aclmdlriexecute")
-
-
-def starts_up(call: str) -> bool:
-    """Whether a runtime call may load code or create a context when it is the first: it neither copies nor waits."""
-    name = call.lower()
-    waits = is_blocking(name) or any(word in name for word in ("memcpy", "memset", "wait", "query", "graphlaunch"))
-    return name.startswith(("cu", "hip", "acl")) and not waits
 
 
 def allocates(call: str) -> bool:

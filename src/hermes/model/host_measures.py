@@ -132,29 +132,6 @@ class SyncCall:
     longest_ns: int = field("longest call", "Longest", "最长")
 
 
-@measure(
-    "host.first_calls",
-    title="First calls of the program",
-    zh="程序的首次调用",
-    about="Calls that took so long because they loaded code or set something up; the device was free meanwhile.",
-)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstCalls:
-    """The first launches of kernels, or first allocations, of a rank's program that took long."""
-
-    rank: int = field("global rank", "Rank", "卡")
-    allocation: bool = field("whether they take or give back memory", "Allocation", "分配")
-    steps: int = field("steps of the capture", "Steps", "步数")
-    calls: int = field("how many", "Calls", "次数")
-    ns: int = field("their union", "Time", "时间")
-    free_ns: int = field("part in which the device had nothing to do", "Device free", "设备空闲", of="ns")
-    longest_ns: int = field("longest call", "Longest", "最长")
-    longest_at_ns: int = field("when the longest began", "At", "时刻", kind="moment")
-    names: tuple[tuple[str, int, int], ...] = field(
-        "the calls that take most", "Names", "名称", keys=("name", "calls", "ns")
-    )
-
-
 @measure("host.events", title="Events of the host", zh="主机事件", shown=lambda row: row.calls != 0)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostEvents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from hermes.model.step_measures import ExposedOp, PeerWait, StepSplit
 from hermes.profiles.rules import ALL
 from hermes.profiles.rules.communication import com001_exposed_communication as com001
 from hermes.profiles.rules.communication.com002_straggler import in_collectives as com002
+from hermes.profiles.rules.environment import env005_first_calls as env005
 from hermes.profiles.rules.host import cpu002_recompilation as cpu002
 from hermes.profiles.rules.host.cpu003_host_waits import reading_tensors_back as cpu003
 from hermes.profiles.rules.memory.mem001_exposed_copies import any_exposed_copies as mem001
@@ -239,3 +241,12 @@ def test_reading_back_up_to_the_limit_is_no_finding(
     measures: Make, split: Split, idle: MakeIdle, sync: MakeSync
 ) -> None:
     assert silent(cpu003.tensor_to_host, measures([split()], *idle(synchronisation=20), sync("aten::item", 300)))
+
+
+def test_first_calls_are_named_by_what_takes_most(measures: Make, split: Split, idle: MakeIdle) -> None:
+    (row,) = idle(first_call=400)
+    rows = [replace(row, what="cudaFree", total_ns=300), replace(row, what="cudaLaunchKernel", total_ns=100)]
+    finding = found(env005.first_calls, measures([split()], *rows))
+    assert finding.blames == ("cudaFree", "cudaLaunchKernel")
+    assert say(finding.message).endswith("cudaFree sets up a context or a library")
+    assert silent(env005.first_calls, measures([split()], *idle(first_call=100, dispatch=800)))

@@ -2,8 +2,9 @@
 
 ## What it detects
 
-The rule counts launches of a millisecond or more, and allocations of 50 ms or more, while the device is idle. Most
-steps must have no such call. The time of the calls is per step, as a share of the step.
+The rule counts the leaf *first call* of the tree: calls that take far longer than later calls of their name, first
+launches that load a kernel, and long calls that set something up, once each. The time of the calls is per step, as a
+share of the step.
 
 ## Why it costs you
 
@@ -26,80 +27,68 @@ The next capture has no first calls, and its steps are as long as steps without 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 
 from hermes.base.message import Message, Name, Share, message, sentence
 from hermes.knowledge.actions import NO_RISK
 from hermes.knowledge.advice_conditions import OF_MINDSPORE, OF_TORCH
+from hermes.knowledge.blocking_calls import allocates
 from hermes.knowledge.confidence import confidence
 from hermes.model.advice_fit import Fit
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Gain, Loss
-from hermes.model.host_measures import FirstCalls
 from hermes.model.job import Job, Rows
-from hermes.model.step_measures import StepSplit
+from hermes.model.leaf import Leaf
+from hermes.model.leaf_time import LeafTime
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._host import blamed, fact, host_loss
 from hermes.profiles.rules._limits import FREE as LIMIT
-from hermes.profiles.rules.evidence_messages import LONGEST_CALL
+from hermes.profiles.rules.evidence_messages import time_in
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import some_of
 
+_FIRST = frozenset({Leaf.FIRST_CALL})
+_NAMES = 3
+
 
 @rule("ENV005", state="stable", fault=Fault.FIRST_CALLS)
-def first_calls(job: Job, first: Rows[FirstCalls]) -> Iterator[Loss]:
-    """A finding of long first launches, and a finding of long first allocations."""
-    for allocation in (False, True):
-        rows = {row.rank: row for row in first if row.allocation is allocation}
-        found = host_loss(job, FREE_IN_FIRST, LIMIT, partial(_cost, rows))
-        if found is None:
-            continue
-        row = rows[found.worst.rank]
-        yield Loss(
-            message=first_take(
-                share=percents(found.share), whole=THE_STEP if row.steps > 1 else RECORDED,
-                on=some_of(job, found.ranks), what=_what(row),
-            ),
-            ranks=found.ranks,
-            blames=blamed(job, found, *(Blame(name) for name, _, _ in row.names)),
-            cost_ns=found.cost_ns,
-            share=found.share,
-            gain=Gain(
-                low_ns=found.cost_ns, high_ns=found.cost_ns, basis="replayed", method=OF_RECORDED
-            ),
-            confidence=confidence("ENV005"),
-            evidence=(
-                *found.evidence,
-                fact(job, row.rank, LONGEST_CALL, row.longest_ns, "ns", at_ns=row.longest_at_ns),
-                fact(job, row.rank, SUCH_CALLS, row.calls, "calls"),
-            ),
-            # Allocations are not part of the dispatch time.
-            apart=allocation,
-            actions=_LATER,
-        )  # fmt: skip
-
-
-def _cost(rows: Mapping[int, FirstCalls], split: StepSplit) -> int | None:
-    row = rows.get(split.rank)
-    return row.free_ns // row.steps if row else None
-
-
-def _what(row: FirstCalls) -> Message:
-    said = sets_up if row.allocation else loads_code
-    return said(call=row.names[0][0])
+def first_calls(job: Job, times: Rows[LeafTime]) -> Iterator[Loss]:
+    """At most one finding, of first calls of the program."""
+    found = host_loss(job, FREE_IN_FIRST, LIMIT, lambda split: job.room_ns(split.rank, _FIRST))
+    if found is None:
+        return
+    rank = found.worst.rank
+    own = sorted((row for row in times.of(rank) if row.leaf in _FIRST), key=lambda row: (-row.total_ns, row.what))
+    names = tuple(dict.fromkeys(row.what for row in own if row.what))[:_NAMES]
+    several = job.steps.counts.get(rank, 1) > 1
+    yield Loss(
+        message=first_take(
+            share=percents(found.share), whole=THE_STEP if several else RECORDED, on=some_of(job, found.ranks),
+            what=(sets_up if allocates(names[0]) else loads_code)(call=names[0]) if names else None,
+        ),
+        ranks=found.ranks,
+        blames=blamed(job, found, *map(Blame, names)),
+        cost_ns=found.cost_ns,
+        share=found.share,
+        gain=Gain(low_ns=found.cost_ns, high_ns=found.cost_ns, basis="replayed", method=OF_RECORDED),
+        confidence=confidence("ENV005"),
+        evidence=(
+            *found.evidence,
+            *(fact(job, rank, time_in(name=row.what), row.total_ns, "ns") for row in own[:_NAMES] if row.what),
+        ),
+        actions=_LATER,
+    )  # fmt: skip
 
 
 FREE_IN_FIRST = sentence("env005.free")
 THE_STEP = sentence("env005.step")
 RECORDED = sentence("env005.recorded")
 OF_RECORDED = sentence("env005.of_recorded")
-SUCH_CALLS = sentence("env005.such_calls")
 
 
 @message("env005.first")
-def first_take(*, share: Share, whole: Message, on: Message | None = None, what: Message) -> None:
-    """First calls of a program are long."""
+def first_take(*, share: Share, whole: Message, on: Message | None = None, what: Message | None = None) -> None:
+    """First calls of a program are long; a call may tell what they do."""
 
 
 @message("env005.sets_up")
