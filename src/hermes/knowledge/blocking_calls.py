@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hermes.knowledge.host_work import COMPILATION
+from hermes.knowledge.host_work import COMPILATION, SYNCHRONISATION
 
 READ_BACK = "read back"
 CAUSE_OF_CALL: dict[str, str] = {
@@ -69,6 +69,13 @@ _HOST_MEMORY = re.compile(
 def takes_host_memory(call: str) -> bool:
     """Whether a runtime call allocates or frees only pinned host memory and no device memory: `cudaHostAlloc`."""
     return bool(_HOST_MEMORY.search(call.lower()))
+
+
+def causes_of(names: Iterable[str]) -> dict[str, str]:
+    """For call names, how each call delays the host, the most specific cause first; other calls are left out."""
+    names = list(names)
+    waits = {name: SYNCHRONISATION for name in names if is_blocking(name)}
+    return {name: CAUSE_OF_CALL[name] for name in CAUSE_OF_CALL if name in names} | waits
 
 
 def reads_back(operator: str, names: Iterable[str]) -> bool:

@@ -53,7 +53,7 @@ def setting(name: str, values: Mapping[str | None, tuple[int, ...]], source: str
 
 
 def test_every_cure_that_can_be_replayed_is_a_change_that_there_is(
-    measures: Make, split: Make, event: Make, idle: Make, fetches: Make, sync: Make
+    measures: Make, split: Make, event: Make, idle: Make, fetches: Make, held: Make
 ) -> None:
     kinds = ("compilation", "garbage collection", "allocation", "checkpoint or logging")
     leaves = ("dispatch", "compiling", "garbage_collection", "allocator", "file_or_network", "input_workers",
@@ -64,7 +64,7 @@ def test_every_cure_that_can_be_replayed_is_a_change_that_there_is(
             *(event(what, 300) for what in kinds),
             fetches("workers", 300),
             *idle(**dict.fromkeys(leaves, 300)),
-            sync(READ, 300),
+            held("read back", 300),
         )
     )
     replayed = {one.code: [parse(spec).spec for spec in one.replay] for one in found_ if one.replay}
@@ -177,30 +177,30 @@ READ = "aten::_local_scalar_dense"
 
 
 def test_the_lines_that_read_back_are_blamed_those_first_that_cost_most(
-    measures: Make, split: Make, idle: Make, sync: Make
+    measures: Make, split: Make, held: Make, sync: Make
 ) -> None:
     finding = found(
         cpu003.tensor_to_host,
         measures(
             [split()],
-            *idle(synchronisation=570),
+            held("read back", 300),
             sync(READ, 10, 20, "a.py(1): f"),
             sync(READ, 60, 200, "b.py(2): g"),
             sync("", 500, 0, "c.py(3): h"),
         ),
     )
-    assert (finding.cost_ns, finding.blames) == (70, ("b.py(2): g", "a.py(1): f"))
+    assert finding.blames == ("b.py(2): g", "a.py(1): f")
     assert "device free in and after 1 waits of b.py(2): g" in {say(one.what) for one in finding.evidence}
 
 
 def test_other_waits_for_the_device_are_found_with_their_line(
-    measures: Make, split: Make, idle: Make, sync: Make
+    measures: Make, split: Make, held: Make, sync: Make
 ) -> None:
     finding = found(
         cpu005.synchronisation,
         measures(
             [split()],
-            *idle(synchronisation=1_460, blocking_copy=730),
+            held("synchronisation", 90),
             sync("aten::copy_", 30, 60, "main.py(350): train"),
             sync(READ, 700, 0, "other.py(1): f"),
         ),
@@ -208,24 +208,20 @@ def test_other_waits_for_the_device_are_found_with_their_line(
     assert (finding.cost_ns, finding.blames) == (90, ("main.py(350): train",))
 
 
-def test_waits_count_by_the_leaves_of_waiting(measures: Make, split: Make, idle: Make, sync: Make) -> None:
-    made = measures([split(window=2_000)], *idle(blocking_copy=300), sync("aten::copy_", 250, 100))
-    finding = found(cpu005.synchronisation, made)
+def test_waits_count_by_the_free_time_in_them(measures: Make, split: Make, sync: Make) -> None:
+    finding = found(cpu005.synchronisation, measures([split(window=2_000)], sync("aten::copy_", 300, 100)))
     assert (finding.cost_ns, finding.share) == (300, 0.15)
 
 
-def test_waits_in_which_the_device_works_are_no_finding(measures: Make, split: Make, idle: Make, sync: Make) -> None:
-    made = measures([split()], *idle(synchronisation=50), sync("", 50, 0, wait_ns=900, comm_ns=850))
-    assert silent(cpu005.synchronisation, made)
+def test_waits_in_which_the_device_works_are_no_finding(measures: Make, split: Make, held: Make, sync: Make) -> None:
+    assert silent(
+        cpu005.synchronisation,
+        measures([split()], held("synchronisation", 50), sync("", 50, 0, wait_ns=900, comm_ns=850)),
+    )
 
 
-def test_reading_back_is_no_other_wait(measures: Make, split: Make, idle: Make, sync: Make) -> None:
-    assert silent(cpu005.synchronisation, measures([split()], *idle(synchronisation=900), sync(READ, 900)))
-
-
-def test_waits_of_few_steps_have_no_line(measures: Make, split: Make, idle: Make) -> None:
-    finding = found(cpu005.synchronisation, measures([split()], *idle(synchronisation=200)))
-    assert (finding.cost_ns, finding.blames) == (200, ())
+def test_reading_back_is_no_other_wait(measures: Make, split: Make, sync: Make) -> None:
+    assert silent(cpu005.synchronisation, measures([split()], sync(READ, 900)))
 
 
 # Dispatch ----------------------------------------------------------------------------------------------------------
@@ -252,11 +248,13 @@ def test_tasks_that_come_from_a_graph_are_not_advised_to_be_one(
     assert finding.actions == BETWEEN_GRAPHS
 
 
-def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(
-    measures: Make, split: Make, idle: Make, sync: Make
-) -> None:
-    copy = sync("aten::copy_", 600, names=("cudaMemcpyAsync", "cudaStreamSynchronize"))
-    finding = found(cpu005.synchronisation, measures([split()], *idle(blocking_copy=700), copy, sync("", 100)))
+def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(measures: Make, split: Make, sync: Make) -> None:
+    finding = found(
+        cpu005.synchronisation,
+        measures(
+            [split()], sync("aten::copy_", 600, names=("cudaMemcpyAsync", "cudaStreamSynchronize")), sync("", 100)
+        ),
+    )
     assert finding.fault == "copies_from_pageable_memory"
     assert finding.actions[0] is PINNED_AND_FEW
 

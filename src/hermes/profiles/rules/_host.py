@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from hermes.base.message import Message
-from hermes.knowledge.blocking_calls import reads_back
-from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Evidence, FindingMoment, Gain
 from hermes.model.host_measures import Before, HostEvents, SettingValues, SyncCall
 from hermes.model.job import Job, Rows
-from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
-from hermes.model.step_measures import StepSplit
+from hermes.model.step_measures import HostStall, StepSplit
 from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._cost_by_rank import Spent, loss
 from hermes.profiles.rules.gain_messages import at_most, of_host
@@ -178,30 +175,10 @@ def outside(events: Rows[HostEvents], rank: int, what: str, kinds: Collection[st
     return max((row.ns or 0) - inside, 0) // max(1, row.steps) if row else 0
 
 
-def waited_ns(job: Job, times: Rows[LeafTime], syncs: Rows[SyncCall], rank: int, *, reads: bool) -> int | None:
-    """The rank's time a step in leaves of waiting for the device, in ns: of calls that read a value back, or of others.
-
-    The waiting calls of the typical step tell which part of the time of a runtime call is of reads. None if no leaf was
-    measured.
-    """
-    room = job.room_ns(rank, Fault.SYNCHRONISING_CALL.explains)
-    if room is None:
-        return None
-    parts: dict[bool, float] = {True: 0.0, False: 0.0}
-    for row in times.of(rank):
-        if row.leaf in Fault.SYNCHRONISING_CALL.explains:
-            share = _reading(syncs.of(rank), row.what)
-            parts[True] += row.total_ns * share
-            parts[False] += row.total_ns * (1 - share)
-    every = sum(parts.values())
-    return round(room * parts[reads] / every) if every else 0
-
-
-def _reading(calls: Sequence[SyncCall], name: str) -> float:
-    """The part of the idle time in runtime calls of one name, or in all without a name, that is in reads."""
-    own = [row for row in calls if not name or name in row.names]
-    every = sum(row.idle_ns for row in own)
-    return sum(row.idle_ns for row in own if reads_back(row.operator, row.names)) / every if every else 0.0
+def stall_cost(job: Job, stalls: Rows[HostStall], rank: int, cause: str) -> int | None:
+    """Free device time a step in calls of one cause and until the next task; None if there are no such calls."""
+    rows = [row.idle_ns for row in stalls.of(rank) if row.cause == cause]
+    return sum(rows) // max(1, job.steps.counts.get(rank, 1)) if rows else None
 
 
 def larger(*costs: int | None) -> int | None:
@@ -243,6 +220,29 @@ def of_events(job: Job, row: HostEvents) -> tuple[Evidence, ...]:
         for name, _, ns in row.names[:_SHOWN]
     ]
     return tuple(said)
+
+
+def of_stalls(job: Job, stalls: Rows[HostStall], rank: int, cause: str) -> tuple[Evidence, ...]:
+    """The number of calls of one cause a step, the host time in them, and the place of the longest call."""
+    steps = max(1, job.steps.counts.get(rank, 1))
+    return tuple(
+        one
+        for row in stalls
+        if row.rank == rank and row.cause == cause
+        for one in (
+            fact(job, rank, say.CALLS, row.calls / steps, "calls"),
+            fact(job, rank, say.HOST_TIME, row.host_ns / steps, "ns a step"),
+            fact(
+                job,
+                rank,
+                say.LONGEST_CALL,
+                row.longest_ns,
+                "ns",
+                source=f"at {row.longest_at_ns} ns",
+                at_ns=row.longest_at_ns,
+            ),
+        )
+    )
 
 
 def lost_in(call: SyncCall) -> int:

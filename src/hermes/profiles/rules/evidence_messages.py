@@ -5,6 +5,7 @@ from __future__ import annotations
 from hermes.base.message import Count, Name, message, sentence
 
 CALLS = sentence("evidence.calls")
+HOST_TIME = sentence("evidence.host_time_in_them")
 LONGEST_CALL = sentence("evidence.longest_call")
 STEPS_HIT = sentence("evidence.steps_hit")
 MEDIAN_FETCH = sentence("evidence.median_fetch")
