@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from hermes.model.fault import Fault
 from hermes.model.host_measures import Dispatch
 from hermes.model.job import Job, Rows
+from hermes.model.leaf import Leaf
+
+LAUNCHES = frozenset({Leaf.DISPATCH, Leaf.LONG_LAUNCH})
 
 
 def dispatch_cost(job: Job, rank: int) -> int | None:
-    """The rank's time a step in leaves of launching work, in ns; None if no leaf was measured."""
-    return job.room_ns(rank, Fault.DISPATCH.explains)
+    """The rank's time a step in launches and in operators that launch, in ns; None if no leaf was measured.
+
+    A line of Python that keeps the device waiting has rules of its own.
+    """
+    return job.room_ns(rank, LAUNCHES)
 
 
 def dispatch_of(dispatches: Rows[Dispatch], rank: int) -> Dispatch | None:

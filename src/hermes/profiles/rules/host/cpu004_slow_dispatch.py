@@ -39,7 +39,7 @@ from hermes.model.host_measures import Dispatch, QueueDepth
 from hermes.model.job import Job, Rows
 from hermes.model.limit import Limit
 from hermes.profiles.rules._cost_by_rank import percents
-from hermes.profiles.rules._dispatch import dispatch_cost, dispatch_of
+from hermes.profiles.rules._dispatch import LAUNCHES, dispatch_cost, dispatch_of
 from hermes.profiles.rules._host import blamed, fact, host_loss
 from hermes.profiles.rules._limits import FREE as LIMIT
 from hermes.profiles.rules.evidence_messages import HANDING_OVER
@@ -103,7 +103,7 @@ def slow_dispatch(job: Job, dispatches: Rows[Dispatch], depths: Rows[QueueDepth]
 
 
 def _facts(job: Job, depths: Rows[QueueDepth], rank: int, row: Dispatch | None) -> Iterator[Evidence]:
-    for leaf in sorted(job.leaves):
+    for leaf in sorted(LAUNCHES):
         if ns := job.room_ns(rank, frozenset({leaf})):
             yield fact(job, rank, host_in(leaf=leaf.message), ns, "ns")
     if row is None:
