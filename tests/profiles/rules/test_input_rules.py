@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -204,6 +205,11 @@ def test_workers_are_not_advised_if_the_loop_already_waits_for_a_core(
         io001.no_workers, measures([blind()], fetches("main process", 300), before, *told(cpu__cores="2"))
     ).actions
     assert (action.title.identifier, action.do["why"].identifier) == ("io001.cheaper", "io001.busy_cores")
+    # A loop that sleeps or reads while it makes batches takes no core for them, and neither do workers.
+    waits = replace(before, data_cpu_ns=20, delay_ns=120)
+    assert not {one.title.identifier for one in found(
+        io001.no_workers, measures([blind()], fetches("main process", 300), waits, *told(cpu__cores="2"))
+    ).actions} & {"io001.cheaper"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("free", "title"), [(2.0, "io001.cheaper"), (32.0, "io001.workers")])

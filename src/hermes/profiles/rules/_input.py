@@ -22,6 +22,7 @@ RECEIVED = Limit(
 CROWDED = Limit(value=0.1, unit="of step in which the loop waits for a core", source="docs/evidence/host-limits.md")
 CORES_FULL = Limit(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
 MOSTLY_STARTS = Limit(value=0.5, unit="of waits for batches is for workers to start", source="the larger half")
+MOSTLY_WAITS = Limit(value=0.5, unit="of the time for batches is on no core", source="the larger half")
 WAITED = "data_ns"
 READY = sentence("io001.ready")
 _LONG = 4
@@ -85,6 +86,15 @@ def cores_full(rate: InputRates | None) -> bool:
     if rate is None or rate.cores_free is None or not rate.cores:
         return False
     return 1 - rate.cores_free / rate.cores > CORES_FULL.value
+
+
+def fetching_waits(job: Job, unprofiled: Rows[Before], rank: int) -> bool:
+    """Whether the loop made batches mostly without a core, waiting for files, servers or clocks, before the capture."""
+    taken, on_core = (counted(job, unprofiled, rank, name) for name in (WAITED, "data_cpu_ns"))
+    if not taken or on_core is None:
+        return False
+    still = taken - on_core - (counted(job, unprofiled, rank, "delay_ns") or 0)
+    return by_share(MOSTLY_WAITS, still / taken)
 
 
 def received_ns(job: Job, unprofiled: Rows[Before], rank: int) -> int:

@@ -25,6 +25,7 @@ from hermes.profiles.rules._input import (
     crowded_ns,
     fetch_loss,
     fetches_of,
+    fetching_waits,
     loop_facts,
     one_long_fetch,
     waits_before,
@@ -59,9 +60,11 @@ def no_workers(
         return
     rank = row.rank
     part = _part(row)
-    cores = whole_number(setting(settings, rank, CORES) or "")
+    # Workers that wait need no core.
+    waits = fetching_waits(job, unprofiled, rank)
+    cores = None if waits else whole_number(setting(settings, rank, CORES) or "")
     rate = next(iter(rates.of(rank)), None)
-    full = cores_full(rate) or bool(crowded_ns(job, unprofiled, rank))
+    full = not waits and (cores_full(rate) or bool(crowded_ns(job, unprofiled, rank)))
     alone = _without_workers(job, row, cores, full=full)
     said = idle_meanwhile if has_device(job, rank) else takes
     yield Loss(
