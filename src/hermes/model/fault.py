@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hermes.base.message import Word
-from hermes.model.leaf import IDLE, Leaf, Risk
+from hermes.model.leaf import IDLE, LAUNCHES, Leaf, Risk
 
 
 class Fault(Word):
@@ -218,7 +218,6 @@ _ABOUT: Mapping[Fault, Leaf | Risk] = {
 
 _COMPUTE = frozenset(leaf for leaf in Leaf if leaf.part == "compute")
 _INPUT = frozenset({Leaf.INPUT_HERE, Leaf.INPUT_WORKERS, Leaf.INPUT_READ})
-_LAUNCHES = frozenset({Leaf.DISPATCH, Leaf.LONG_LAUNCH})
 _UNTOLD = frozenset({Leaf.COMMUNICATION})
 _SYNCHRONISES = frozenset({Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY})
 _MATRIX = frozenset({Leaf.MATRIX_PRODUCT, Leaf.CONVOLUTION, Leaf.ATTENTION, Leaf.RECURRENT})
@@ -230,7 +229,7 @@ _LINE = _COMPUTE | {Leaf.PYTHON, Leaf.DISPATCH, Leaf.HOST_OPERATOR, Leaf.NOT_REC
 _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.SMALL_COLLECTIVES: _UNTOLD,
     Fault.CONTENTION: _COMPUTE,
-    Fault.CHECKS_FOR_DEBUGGING: _LAUNCHES | {Leaf.PYTHON},
+    Fault.CHECKS_FOR_DEBUGGING: LAUNCHES | {Leaf.PYTHON},
     Fault.COMPILATION: frozenset({Leaf.FIRST_CALL}),
     Fault.MEMORY_BOUND_KERNELS: _MEMORY_BOUND,
     Fault.MATRIX_UNITS_UNDERUSED: _MATRIX,
@@ -242,7 +241,7 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.TOO_FEW_WORKERS: _INPUT,
     Fault.TENSORS_IN_FILES: _INPUT,
     Fault.CHECKPOINT_OR_LOGGING: _SYNCHRONISES | {Leaf.PYTHON},
-    Fault.DETAILED_LOGS: _SYNCHRONISES | _LAUNCHES | {Leaf.PYTHON},
+    Fault.DETAILED_LOGS: _SYNCHRONISES | LAUNCHES | {Leaf.PYTHON},
     Fault.UNEVEN_BATCHES: _UNTOLD | _COMPUTE,
     Fault.STALLED_TRANSFERS: _UNTOLD,
     Fault.SLOW_COLLECTIVES: _UNTOLD,
@@ -260,18 +259,18 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.MORE_THREADS_THAN_CORES: _COMPUTE,
     Fault.FEWER_THREADS_THAN_CORES: _COMPUTE,
     Fault.UNALIGNED_SHAPES: _MATRIX,
-    Fault.SHORT_KERNELS: _LAUNCHES | {Leaf.PYTHON},
-    Fault.DISPATCH: _LAUNCHES | {Leaf.PYTHON},
-    Fault.SMALL_OPERATORS: _COMPUTE | _LAUNCHES,
-    Fault.UNFUSED_OPTIMIZER: _LAUNCHES | {Leaf.ELEMENTWISE},
-    Fault.TASK_QUEUE_OFF: _LAUNCHES,
+    Fault.SHORT_KERNELS: LAUNCHES | {Leaf.PYTHON},
+    Fault.DISPATCH: LAUNCHES | {Leaf.PYTHON},
+    Fault.SMALL_OPERATORS: _COMPUTE | LAUNCHES,
+    Fault.UNFUSED_OPTIMIZER: LAUNCHES | {Leaf.ELEMENTWISE},
+    Fault.TASK_QUEUE_OFF: LAUNCHES,
     Fault.SYNCHRONISING_CALL: _SYNCHRONISES,
     Fault.PIPELINE_BUBBLE: _UNTOLD | {Leaf.WAIT},
     Fault.ROWS_BY_INDEX: _LINE,
     Fault.LISTS_TO_TENSORS: _INPUT | {Leaf.HOST_OPERATOR},
     Fault.TOO_FEW_MICRO_BATCHES: _UNTOLD | {Leaf.WAIT},
-    Fault.CORES_FULL: _COMPUTE | _LAUNCHES | {Leaf.PYTHON} | _INPUT,
-    Fault.EXPENSIVE_PROFILING: _LAUNCHES | {Leaf.PYTHON},
+    Fault.CORES_FULL: _COMPUTE | LAUNCHES | {Leaf.PYTHON} | _INPUT,
+    Fault.EXPENSIVE_PROFILING: LAUNCHES | {Leaf.PYTHON},
     Fault.DATA_LOADING: _INPUT,
     Fault.DATA_READING: _INPUT | {Leaf.FILE_OR_NETWORK},
     Fault.DATA_PROCESSING: _INPUT,
@@ -282,7 +281,7 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.CHECKS_OF_NUMBERS: _SYNCHRONISES | _LINE,
     Fault.SLOW_SAMPLE: _INPUT,
     Fault.RECOMPUTATION: _COMPUTE,
-    Fault.LAUNCH_BLOCKING: _LAUNCHES,
+    Fault.LAUNCH_BLOCKING: LAUNCHES,
     Fault.STARVED_DEVICE: IDLE,
     Fault.STRAGGLER: _UNTOLD,
     Fault.HOT_FUNCTION: _LINE,

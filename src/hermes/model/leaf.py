@@ -85,6 +85,8 @@ _PARTS: dict[Leaf, Part] = {
 
 IDLE = frozenset(leaf for leaf in Leaf if leaf.part == "idle")
 """The leaves of a device that has nothing to do."""
+LAUNCHES = frozenset({Leaf.DISPATCH, Leaf.LONG_LAUNCH})
+"""The leaves of a device that waits for launches."""
 
 
 class Risk(Word):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hermes.base.message import Message
 from hermes.model.comm_measures import GroupOp, LinkPair
@@ -59,22 +59,22 @@ def exposed_transfer(job: Job, group: GroupOp) -> float | None:
 
 def exposed_by_rank(job: Job, groups: Rows[GroupOp]) -> dict[int, float]:
     """The exposed transfers of all groups per step, for ranks whose operations were split into wait and transfer."""
-    found: dict[int, float] = {}
-    for group in groups:
-        ns = exposed_transfer(job, group)
-        if ns is not None:
-            for rank in group.ranks:
-                found[rank] = found.get(rank, 0.0) + ns
-    return found
+    return _by_rank(groups, lambda group: exposed_transfer(job, group))
 
 
 def waited_by_rank(job: Job, groups: Rows[GroupOp]) -> dict[int, float]:
     """The waits for other ranks in all collectives per step, for ranks whose operations were split; a mean of ranks."""
+    return _by_rank(groups, lambda group: None if group.wait_ns is None else group.wait_ns / steps_of(job, group.ranks))
+
+
+def _by_rank(groups: Rows[GroupOp], ns: Callable[[GroupOp], float | None]) -> dict[int, float]:
+    """The sum over the groups of each rank, of groups for which a time is known."""
     found: dict[int, float] = {}
     for group in groups:
-        if group.wait_ns is not None:
+        own = ns(group)
+        if own is not None:
             for rank in group.ranks:
-                found[rank] = found.get(rank, 0.0) + group.wait_ns / steps_of(job, group.ranks)
+                found[rank] = found.get(rank, 0.0) + own
     return found
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from hermes.model.host_measures import Dispatch
 from hermes.model.job import Job, Rows
-from hermes.model.leaf import Leaf
-
-LAUNCHES = frozenset({Leaf.DISPATCH, Leaf.LONG_LAUNCH})
+from hermes.model.leaf import LAUNCHES
 
 
 def dispatch_cost(job: Job, rank: int) -> int | None:

@@ -14,13 +14,13 @@ from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._cost_by_rank import Spent
 from hermes.profiles.rules._host import before_of, counted, counted_fact, counted_step, fact, has_device, host_loss
+from hermes.profiles.rules._limits import CORES_FULL
 from hermes.profiles.rules.rule import by_share
 
 RECEIVED = Limit(
     value=0.2, unit="of step computed by the loop itself to receive batches", source="docs/evidence/host-limits.md"
 )
 CROWDED = Limit(value=0.1, unit="of step in which the loop waits for a core", source="docs/evidence/host-limits.md")
-CORES_FULL = Limit(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
 MOSTLY_STARTS = Limit(value=0.5, unit="of waits for batches is for workers to start", source="the larger half")
 MOSTLY_WAITS = Limit(value=0.5, unit="of the time for batches is on no core", source="the larger half")
 WAITED = "data_ns"

@@ -101,9 +101,9 @@ class LeafSites:
         first = np.flatnonzero(np.append(len(parts) > 0, apart))
         ns = np.add.reduceat(parts.ns, first) if len(first) else parts.ns
         chosen = np.sort(np.argsort(-ns, kind="stable")[:most])
-        ends = np.append(first, len(parts))
-        named = [first[one] + int(np.argmax(parts.ns[first[one] : ends[one + 1]])) for one in chosen]
-        best = parts.at(np.array(named, dtype=np.int64))
+        run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(parts))))
+        # Sorted by length within each run, the first part of a run is its longest.
+        best = parts.at(np.lexsort((-parts.ns, run))[first[chosen]])
         return pl.DataFrame({
             "start_ns": parts.start[first[chosen]], "ns": ns[chosen], "leaf": best.leaf.astype(np.int64),
             "what": self._names(best.what), "place": self.place(best.site),

@@ -37,9 +37,10 @@ from hermes.model.fault import Fault
 from hermes.model.finding import Action, Evidence, Gain, Loss
 from hermes.model.host_measures import Dispatch, QueueDepth
 from hermes.model.job import Job, Rows
+from hermes.model.leaf import LAUNCHES
 from hermes.model.limit import Limit
 from hermes.profiles.rules._cost_by_rank import percents
-from hermes.profiles.rules._dispatch import LAUNCHES, dispatch_cost, dispatch_of
+from hermes.profiles.rules._dispatch import dispatch_cost, dispatch_of
 from hermes.profiles.rules._host import blamed, fact, host_loss
 from hermes.profiles.rules._limits import FREE as LIMIT
 from hermes.profiles.rules.evidence_messages import HANDING_OVER

@@ -39,7 +39,6 @@ from hermes.model.finding import Gain, Loss
 from hermes.model.host_measures import Before, CoreLoad
 from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, Rows
-from hermes.model.limit import Limit
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules._cost_by_rank import percents
 from hermes.profiles.rules._dispatch import dispatch_cost
@@ -54,13 +53,13 @@ from hermes.profiles.rules._host import (
     only_on,
 )
 from hermes.profiles.rules._input import CROWDED, fetch_cost
+from hermes.profiles.rules._limits import CORES_FULL as FULL
 from hermes.profiles.rules._limits import FREE_OF_STEP as LIMIT
 from hermes.profiles.rules.gain_messages import at_most
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import some_of
 
 _DELAY = "delay_ns"
-FULL = Limit(value=0.9, unit="of cores", source="docs/evidence/host-limits.md")
 
 
 @rule(
