@@ -98,6 +98,7 @@ def test_the_live_demo_notices_captures_explains_cures_and_measures(root: Path) 
         check=False,
     )  # fmt: skip
     said = done.stdout
+    print(said)
     assert done.returncode == 0
     assert re.search(r"noticed at step \d+: data wait", said)
     assert "captured into" in said

@@ -59,7 +59,9 @@ def test_the_leaf_of_the_verdict_is_open_and_others_open_by_click_and_key(served
 def test_the_page_and_the_report_draw_the_same_tree(served: Any, client: Any, visit: Any, locale: str) -> None:
     page = visit(served, locale=locale).page
     page.wait_for_selector(".timetree")
-    written = client.get(f"/api/download/report.html?lang={locale[:2]}").body.decode()
+    answer = client.get(f"/api/download/report.html?lang={locale[:2]}")
+    assert answer.status == 200, answer.body
+    written = answer.body.decode()
     drawn = page.evaluate(f"({LINES})(document)")
     assert len(drawn) > 10
     assert drawn == page.evaluate(WRITTEN, written)
