@@ -88,7 +88,7 @@ def _gains(report: Report) -> Iterator[str]:
     for one in (*report.findings, *report.plan.minor):
         if not 0 <= one.gain.low_ns <= one.gain.high_ns:
             yield f"{one.code}: a gain of {one.gain.low_ns} to {one.gain.high_ns} ns"
-        if one.gain.high_ns > known.most_ns(one.cost_ns, one.replay) and not one.endangers:
+        if one.gain.high_ns > known.most_of([one], one.replay) and not one.endangers:
             yield f"{one.code} gives {one.gain.high_ns} ns and costs {one.cost_ns}"
         if room.step_ns and of_host(one) and one.gain.high_ns > max(room.host_ns, room.mean_ns):
             yield f"{one.code} gives {one.gain.high_ns} ns, and the busiest device is free for {room.host_ns}"

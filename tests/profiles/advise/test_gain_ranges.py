@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hermes.model.finding import Gain
+from hermes.base.say import say
+from hermes.model.fault import Fault
+from hermes.model.finding import Gain, Loss
 from hermes.model.plan import NoiseFloor
-from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, ranged
+from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, ranged, within_step
 from hermes.profiles.tree.gain_spread import spread_of
 
 REPLAYED = Gain(low_ns=1_000, high_ns=3_000, method="replay", basis="replayed")
@@ -66,3 +68,29 @@ def test_nothing_costs_more_than_the_step_and_nothing_of_a_host_more_than_its_de
 
 def test_of_launches_a_count_does_not_see_what_a_slow_host_does_between_them() -> None:
     assert known(0).most_ns(10_000, ["launch:graph"]) == 15_000
+
+
+ROOM = GainBound(step_ns=100_000, host_ns=60_000, waits_ns=20_000)
+
+
+def lost(cost: int, low: int, *specs: str, fault: Fault = Fault.SYNCHRONISING_CALL) -> Loss:
+    """A loss whose replayed gain is `low`."""
+    gain = Gain(low_ns=low, high_ns=max(low, cost), method="replay", basis="replayed")
+    return Loss(message="t", ranks=(0,), cost_ns=cost, share=0.1, gain=gain, confidence=0.9, replay=specs, fault=fault)
+
+
+@pytest.mark.parametrize(
+    ("loss", "gain"),
+    [
+        (lost(10_000, 8_000, "sync:none"), 10_000),
+        (lost(10_000, 13_000, "sync:none"), 13_000),
+        (lost(10_000, 40_000, "sync:none"), 15_000),
+        (lost(50_000, 70_000, "sync:none"), 60_000),
+        (lost(10_000, 13_000, "compute:5=0.8"), 10_000),
+        (lost(10_000, 30_000, "rank:5=median", fault=Fault.STRAGGLER), 20_000),
+    ],
+)
+def test_a_cost_stays_what_was_measured_and_a_replay_may_give_what_waited_for_it(loss: Loss, gain: int) -> None:
+    found = within_step(loss, ROOM)
+    assert (found.cost_ns, found.share, found.gain.high_ns) == (loss.cost_ns, loss.share, gain)
+    assert ("work that waited for this" in say(found.gain.method)) is (found.gain.low_ns > loss.cost_ns)

@@ -18,6 +18,7 @@ from hermes.model.leaf import Leaf, Risk
 from hermes.model.plan import NoiseFloor
 from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
+from hermes.profiles.rules.gain_messages import frees
 from hermes.profiles.tree.gain_spread import OF_KIND, spread_of
 from hermes.profiles.tree.leaf_kinds import PART, WORK
 
@@ -92,21 +93,37 @@ def _left_of(split: StepSplit, *, alone: bool) -> int:
 
 
 def within_step(finding: Loss, room: GainBound) -> Loss:
-    """The finding with a gain of at most its cost, and a cost of at most the step."""
+    """The finding with a cost of at most the step, and a gain of at most its cost and what a replay adds to it.
+
+    A cost is what was measured, and stays that. A replay also includes what a loss of the host kept from running beside
+    other work, and did to other ranks: such a gain may exceed the cost. A wait that names its peer is one of several: a
+    replay of the late rank includes all collectives that it delays.
+    """
     if finding.endangers:
         return finding
-    cost = finding.cost_ns
-    if finding.gain.replayed and only_host_changes(finding.replay):
-        # A replay also includes what the host's loss did to other ranks, and what it kept from running beside other
-        # work.
-        cost = max(cost, min(finding.gain.low_ns, round(_BEYOND * cost), room.host_ns))
-    if finding.gain.replayed and finding.fault is Fault.STRAGGLER:
-        # A wait that names its peer is one of several: a replay includes all collectives that the rank delays.
-        cost = max(cost, min(finding.gain.low_ns, room.waits_ns))
-    cost = min(cost, room.step_ns) if room.step_ns else cost
+    cost = min(finding.cost_ns, room.step_ns) if room.step_ns else finding.cost_ns
     share = finding.share * cost / finding.cost_ns if finding.cost_ns else finding.share
-    most = min(cost, max(room.host_ns, room.mean_ns)) if room.step_ns and of_host(finding) else cost
-    return replace(finding, cost_ns=cost, share=min(share, 1.0), gain=at_most(finding.gain, most))
+    most = reach_ns(finding, room)
+    if room.step_ns:
+        most = min(most, room.step_ns)
+        most = min(most, max(room.host_ns, room.mean_ns)) if of_host(finding) else most
+    gain = at_most(finding.gain, most)
+    if gain.replayed and gain.low_ns > cost:
+        gain = replace(gain, method=frees(method=gain.method))
+    return replace(finding, cost_ns=cost, share=min(share, 1.0), gain=gain)
+
+
+def reach_ns(finding: Loss, room: GainBound) -> int:
+    """What a fix may give in ns by replay: the finding's cost, and more where the loss holds up other work."""
+    cost, gain = finding.cost_ns, finding.gain
+    if not gain.replayed:
+        return cost
+    low = gain.expected_ns
+    if finding.fault is Fault.STRAGGLER:
+        return max(cost, min(low, room.waits_ns))
+    if only_host_changes(finding.replay):
+        return max(cost, min(low, round(_BEYOND * cost), room.host_ns))
+    return cost
 
 
 def _most_of_leaves(job: Job, finding: Loss) -> int | None:
@@ -189,6 +206,10 @@ class CostCertainty:
             return min(round(cost_ns + off), max(self.room.host_ns, min(cost_ns, self.room.mean_ns)))
         return max(min(round(cost_ns + off), self.room.step_ns or self.floor.step_ns), cost_ns)
 
+    def most_of(self, findings: Sequence[Loss], specs: Sequence[str]) -> int:
+        """The most in ns that a fix of the findings by these changes may give, see `most_ns` and `reach_ns`."""
+        return self.most_ns(sum(reach_ns(one, self.room) for one in findings), specs)
+
     def held_ns(self, most_ns: int, findings: Sequence[Loss]) -> int:
         """The most in ns that the findings may cost: `most_ns`, but at most the time of the leaves that they explain.
 
@@ -224,6 +245,6 @@ def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
 def with_ranges(findings: Sequence[Loss], known: CostCertainty) -> tuple[Loss, ...]:
     """The findings with their gains as ranges, within the time of the leaves that they explain."""
     return tuple(
-        replace(one, gain=ranged(one.gain, one.replay, known.held_ns(known.most_ns(one.cost_ns, one.replay), [one])))
+        replace(one, gain=ranged(one.gain, one.replay, known.held_ns(known.most_of([one], one.replay), [one])))
         for one in findings
     )

@@ -56,7 +56,7 @@ def _notable(actions: Sequence[Advice], ranking: Ranking) -> tuple[Advice, ...]:
 def _in_range(one: Advice, findings: Mapping[Key, Loss], known: CostCertainty, step_ns: int) -> Advice:
     """An action with its gain as a range: how far such fixes were from their replayed gain."""
     own = [findings[key] for key in one.answers if key in findings]
-    most = known.held_ns(known.most_ns(sum(each.cost_ns for each in own), one.specs), own)
+    most = known.held_ns(known.most_of(own, one.specs), own)
     gain = at_most(ranged(one.gain, one.specs, most), step_ns)
     return replace(
         one, gain=gain, share_low=min(gain.low_ns / step_ns, 1.0), share_high=min(gain.high_ns / step_ns, 1.0)

@@ -12,6 +12,11 @@ def at_most(*, when: Text) -> None:
     """Only the largest possible gain is known."""
 
 
+@message("gain.frees")
+def frees(*, method: Text) -> None:
+    """The gain exceeds the cost: other work waits for what is lost."""
+
+
 @message("gain.host")
 def of_host(*, when: Text) -> None:
     """Nothing runs beside the host, so all of the time is the gain."""
