@@ -8,6 +8,7 @@ a process of its own. `python benchmarks/scale.py map` measures 64 modelled rank
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import shutil
@@ -23,6 +24,7 @@ from pathlib import Path
 import polars as pl
 
 from hermes.base.number_ranges import packed
+from hermes.cli import COLLECTED_AFTER
 from hermes.model.compute_measures import OperatorCost
 from hermes.profiles.engines.choose import engine_of
 from hermes.profiles.load import load
@@ -120,7 +122,8 @@ def _row(row: object, rank: int, by: int) -> object:
 
 
 def reduced(ranks: int, kept: Path) -> dict[str, float]:
-    """Time and memory of the reduce alone, in this process."""
+    """Time and memory of the reduce alone, in this process, with the garbage collector as in the command."""
+    gc.set_threshold(*COLLECTED_AFTER)
     told = [bytes(line) for line in kept.read_bytes().split(b"\n") if line]
     # As in the pipeline, the messages of the first round are released before the second comes.
     outlines = [outline for outline, _, _ in simulated(told, ranks)]

@@ -92,18 +92,21 @@ def _show_refused(error: OSError) -> None:
     show_error(HermesError(error.strerror or str(error), where=place, lost="the answer", hint=hint))
 
 
+COLLECTED_AFTER = (100_000, 50, 50)
+"""The thresholds of the garbage collector in the command: it allocates columns and few reference cycles."""
+
+
 def command() -> NoReturn:
     """The command `hermes`: runs `main` as a process of its own.
 
     The process ends without the interpreter's teardown, which takes a tenth of a second to free memory that the system
-    takes back at once. The process allocates columns and few reference cycles, so the garbage collector runs less
-    often. Threads release the interpreter sooner than by default (5 ms). Hashing and queries then do not wait for an
-    import or a loop.
+    takes back at once. The garbage collector runs less often. Threads release the interpreter sooner than by default
+    (5 ms): hashing and queries then do not wait for an import or a loop.
     """
     if sys.argv[1:2] != ["run"]:
         end_on_signal.end_process_on_signal()
     _stand_in_for_closed()
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(*COLLECTED_AFTER)
     sys.setswitchinterval(0.0002)
     code: object = 0
     try:

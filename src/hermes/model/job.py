@@ -56,18 +56,24 @@ class Job:
         return sum(own.get(leaf, 0) for leaf in leaves) if own and leaves else None
 
 
+def by_kind(rows: Iterable[object], known: dict[type, list[object]] | None = None) -> dict[type, list[object]]:
+    """The rows by their class, behind those of `known`, which is changed."""
+    found = {} if known is None else known
+    for row in rows:
+        found.setdefault(type(row), []).append(row)
+    return found
+
+
 class JobMeasures:
     """All measured rows of a job by kind, that is, by the class of the row.
 
-    `chosen` are rows under a parent class: where several kinds measure the same, the rows that count.
+    `chosen` are rows that are given by kind. The kind may be a parent class: where several kinds measure the same, the
+    rows that count.
     """
 
     def __init__(self, job: Job, rows: Iterable[object] = (), chosen: Mapping[type, Iterable[object]] = {}) -> None:
         self.job = job
-        own: dict[type, list[object]] = {}
-        for row in rows:
-            own.setdefault(type(row), []).append(row)
-        self._of: dict[type, Rows[object]] = {kind: Rows(mine) for kind, mine in (own | dict(chosen)).items()}
+        self._of: dict[type, Rows[object]] = {kind: Rows(own) for kind, own in (by_kind(rows) | dict(chosen)).items()}
 
     def rows(self, kind: type[Row]) -> Rows[Row]:
         """The rows of a kind; empty where nothing of it was measured."""

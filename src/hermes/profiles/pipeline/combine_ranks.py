@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import TypeVar
 
 from hermes.model.compute_measures import StepCompute
 from hermes.model.host_measures import RankSettings
-from hermes.model.job import Job, JobMeasures
+from hermes.model.job import Job, JobMeasures, by_kind
 from hermes.model.leaf_time import IdleStretch, LeafTime, lengths, spent
 from hermes.model.step_measures import ArrivalWait, PeerWait, TaskWait
 from hermes.profiles.measure.communication.fused_kernels import FusedCalls, fused_operators
@@ -35,12 +34,12 @@ def combine(
 
     Both lists are empty afterwards: results of thousands of ranks are released as soon as they are combined.
     """
-    by_kind = _by_kind(measured)
+    kinds = by_kind(row for one in sorted(measured, key=lambda one: one.rank) for row in one.rows)
     measured.clear()
-    compute = compute_of(_taken(by_kind, RankCompute), job.steps.every)
+    compute = compute_of(_taken(kinds, RankCompute), job.steps.every)
     collected = frozenset(job.collected)
     recorded = [
-        replace(row, peer_collected=True) if row.peer in collected else row for row in _taken(by_kind, TaskWait)
+        replace(row, peer_collected=True) if row.peer in collected else row for row in _taken(kinds, TaskWait)
     ]
     arrivals = list(rank_waits(job.every, job.held_up, collected))
     leaves, idle = _leaves(job, exchanged), list(_most_idle(exchanged))
@@ -53,8 +52,8 @@ def combine(
         *leaves,
         *idle,
         *job.clocks,
-        *settings([*_taken(by_kind, RankSettings)]),
-        *fused_operators([*_taken(by_kind, FusedCalls)], job.members),
+        *settings([*_taken(kinds, RankSettings)]),
+        *fused_operators([*_taken(kinds, FusedCalls)], job.members),
         *talk.communication(),
         *talk.structure([row for row in compute if isinstance(row, StepCompute)]),
     ]
@@ -68,20 +67,13 @@ def combine(
         spent=spent(leaves, job.steps.counts),
         lengths=lengths(leaves, job.steps.counts),
     )
-    return JobMeasures(about, chain(*by_kind.values(), rows), {PeerWait: _waits_that_count(recorded, arrivals)})
+    waits = {PeerWait: _waits_that_count(recorded, arrivals)}
+    return JobMeasures(about, chosen=by_kind(rows, kinds) | waits)
 
 
-def _by_kind(measured: Sequence[RankMeasures]) -> dict[type, list[object]]:
-    found: dict[type, list[object]] = {}
-    for one in sorted(measured, key=lambda one: one.rank):
-        for row in one.rows:
-            found.setdefault(type(row), []).append(row)
-    return found
-
-
-def _taken(by_kind: dict[type, list[object]], kind: type[T]) -> Iterator[T]:
-    """The rows of one kind, removed from `by_kind`: memory is released once the last row is taken."""
-    yield from by_kind.pop(kind, ())  # type: ignore[misc]
+def _taken(kinds: dict[type, list[object]], kind: type[T]) -> Iterator[T]:
+    """The rows of one kind, removed from `kinds`: memory is released once the last row is taken."""
+    yield from kinds.pop(kind, ())  # type: ignore[misc]
 
 
 def _leaves(job: JobOutline, exchanged: Sequence[RankExchange]) -> list[LeafTime]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -317,34 +318,46 @@ def latency_fits(rows: pl.DataFrame, groups: Mapping[str, GroupInfo]) -> tuple[L
     One stalled operation changes neither.
     """
     timed = _timed(rows.lazy().filter(pl.col("bytes") > 0)).select("group", "op", "bytes", "time_ns")
-    if not timed.height:
-        return ()
-    parts: dict[tuple[str, object], list[pl.DataFrame]] = {}
+    pairs = timed.select("group", "op").unique(maintain_order=True)
     names: dict[tuple[str, object], set[str]] = {}
-    for (group, op), part in timed.partition_by("group", "op", as_dict=True, include_key=False).items():
+    numbers: dict[tuple[str, object], int] = {}
+    of = []
+    for group, op in pairs.iter_rows():
         info = groups.get(group, GroupInfo(label=group or "", members=None, size=None))
         key = (op, info.members or group)
-        parts.setdefault(key, []).append(part)
         names.setdefault(key, set()).add(info.label)
+        of.append(numbers.setdefault(key, len(numbers)))
     found = []
-    for (op, members), own in parts.items():
+    for (op, members), sizes in zip(names, _by_size(timed, pairs, of, len(names)), strict=True):
         whole = members if isinstance(members, tuple) else None
-        ranks = 2 if op in BETWEEN_TWO else len(whole or ())
-        fit = _fit(pl.concat(own), bus_factor(op, ranks))
+        fit = _fit(sizes, bus_factor(op, 2 if op in BETWEEN_TWO else len(whole or ())))
         if fit:
             found.append(LatencyFit(op=op, members=whole, groups=tuple(sorted(names[op, members])), **fit))
     return tuple(sorted(found, key=lambda one: (-one.fixed_total_ns, one.op, one.groups)))
 
 
-def _fit(timed: pl.DataFrame, factor: float | None) -> dict[str, Any] | None:
-    if factor is None or timed.height < _FIT_OPERATIONS:
-        return None
-    by_size = timed.group_by("bytes").agg(pl.len().alias("n"), pl.col("time_ns").median()).sort("bytes")
-    if by_size.height < _FIT_SIZES:
-        return None
-    size, count = by_size["bytes"].to_numpy().astype(np.float64), by_size["n"].to_numpy().astype(np.float64)
-    time = by_size["time_ns"].to_numpy().astype(np.float64)
-    if size[-1] < _FIT_RANGE * size[0]:
+def _by_size(timed: pl.DataFrame, pairs: pl.DataFrame, of: Sequence[int], many: int) -> Iterator[Floats]:
+    """For each of `many` links: bytes, operations, median and total ns, one column for each size, the smallest first.
+
+    `of` is the link of each pair of group and operation. All links are summed at once: a job has thousands.
+    """
+    linked = timed.join(
+        pairs.with_columns(pl.Series("link", of, dtype=pl.Int64)), on=["group", "op"], how="left", nulls_equal=True
+    )
+    time = pl.col("time_ns")
+    sums = linked.group_by("link", "bytes").agg(
+        pl.len().alias("n"), time.median().alias("median_ns"), time.sum().alias("sum_ns")
+    )
+    sums = sums.sort("link", "bytes")
+    edges = np.searchsorted(sums["link"].to_numpy(), np.arange(many + 1))
+    values = np.array([sums[name].to_numpy().astype(np.float64) for name in ("bytes", "n", "median_ns", "sum_ns")])
+    yield from (values[:, first:last] for first, last in pairwise(edges.tolist()))
+
+
+def _fit(sizes: Floats, factor: float | None) -> dict[str, Any] | None:
+    size, count, time, sums = sizes
+    operations = int(count.sum())
+    if factor is None or operations < _FIT_OPERATIONS or len(size) < _FIT_SIZES or size[-1] < _FIT_RANGE * size[0]:
         return None
     distinct = len(size)
     if distinct > _MOST_SIZES:
@@ -357,14 +370,14 @@ def _fit(timed: pl.DataFrame, factor: float | None) -> dict[str, Any] | None:
     if slope <= 0:
         return None
     fixed = max(0.0, _weighted_median(time - slope * size, count / time))
-    total = float(timed["time_ns"].sum())
+    total = float(sums.sum())
     return {
-        "operations": timed.height,
+        "operations": operations,
         "sizes": distinct,
         "fixed_ns": round(fixed),
         "peak_bus_gb_per_s": factor / slope,
-        "fixed_total_ns": round(fixed * timed.height),
-        "fixed_share": min(1.0, fixed * timed.height / total) if total else 0.0,
+        "fixed_total_ns": round(fixed * operations),
+        "fixed_share": min(1.0, fixed * operations / total) if total else 0.0,
         "error": float(np.median(np.abs(fixed + slope * size - time) / time)),
     }
 

@@ -46,12 +46,14 @@ def is_sound(spells: RankSpells, rows: int) -> bool:
         (spells.sums, ["spell", "row", "ns"]), (spells.binding, ["comm_id"]),
     )  # fmt: skip
     for frame, names in told:
-        if frame.columns != names or not all(kind.is_integer() for kind in frame.dtypes):
+        if frame.columns != names:
             return False
-        if any(frame[name].has_nulls() for name in names):
+        if any(not column.dtype.is_integer() or column.has_nulls() for column in frame.get_columns()):
             return False
-    starts, (begin, end) = spells.starts["start_ns"], (spells.steps["start_ns"], spells.steps["end_ns"])
-    if not (len(begin) and len(starts) and starts.is_sorted() and (end > begin).all()):
+    starts, begin, end = (
+        column.to_numpy() for column in (spells.starts["start_ns"], spells.steps["start_ns"], spells.steps["end_ns"])
+    )
+    if not (len(begin) and len(starts) and (starts[1:] >= starts[:-1]).all() and (end > begin).all()):
         return False
     return all(_is_below(spells.sums[name].to_numpy(), many) for name, many in (("row", rows), ("spell", len(starts))))
 

@@ -13,6 +13,7 @@ from hermes.knowledge.cost.tensors import BETWEEN_TENSORS
 from hermes.model.compute_measures import StepCompute
 from hermes.model.step_measures import StepSplit
 from hermes.model.structure_measures import Balance
+from hermes.profiles.measure.stack_rank_tables import stacked
 
 EMBEDDINGS = ("aten::embedding", "GatherV2", "EmbeddingV2", "Embedding", "Gather")
 """Framework operators and Ascend kernel types that look up tokens: their second input has one index per token."""
@@ -21,6 +22,8 @@ EXPERT_KERNELS = "GroupedMatmul"
 _LEAST_ROWS = 1_000
 """Tables with fewer rows are no vocabulary, but positions or token types."""
 _MOST_GROUPS = 64
+_OVER = (pl.col("tokens").max() / pl.col("tokens").mean() - 1).alias("over")
+"""By how much the largest load of a step exceeds the mean, as a share of the mean."""
 _SAMPLES = 4
 _KNOWN = 0.9
 """The least share of the time of products, convolutions and attention whose operations must be known."""
@@ -82,14 +85,10 @@ def balances(
 
     `work` is `rank, step, compute_ns` for ranks without recorded device tasks.
     """
-    rows = [
-        own.select(pl.lit(rank, dtype=pl.Int64).alias("rank"), "step", pl.col("tokens").cast(pl.Float64))
-        for rank, own in loads.items()
-        if own.height
-    ]
-    if len(rows) < 2:
+    known = [(rank, own) for rank, own in loads.items() if own.height]
+    if len(known) < 2:
         return ()
-    every = pl.concat(rows)
+    every = stacked(known).select("rank", "step", pl.col("tokens").cast(pl.Float64))
     compute = pl.DataFrame(
         [(split.rank, split.step, split.compute_ns) for split in splits if split.step is not None],
         schema={"rank": pl.Int64, "step": pl.Int64, "compute_ns": pl.Int64},
@@ -106,16 +105,25 @@ def balances(
         schema={"label": pl.String, "rank": pl.Int64},
         orient="row",
     )
-    parts = every.join(members, on="rank", how="inner", maintain_order="left").partition_by("label", as_dict=True)
+    every = every.join(members, on="rank", how="inner", maintain_order="left")
+    parts = every.filter(pl.col("label").is_in(_most_uneven(every))).partition_by("label", as_dict=True)
     found = [_balance(what, str(label), source, own) for (label,), own in parts.items()]
-    return tuple(sorted(found, key=lambda one: (-one.imbalance, one.ranks))[:_MOST_GROUPS])
+    return tuple(sorted(found, key=lambda one: (-one.imbalance, one.ranks)))
+
+
+def _most_uneven(rows: pl.DataFrame) -> list[str]:
+    """The labels of the most uneven groups, chosen at once: a job has thousands of groups."""
+    by_step = rows.group_by("label", "step").agg(_OVER)
+    over = dict(by_step.group_by("label").agg(pl.col("over").median()).iter_rows())
+    ranks = dict(rows.group_by("label").agg(pl.col("rank").unique().sort()).iter_rows())
+    return sorted(over, key=lambda label: (-(over[label] or 0.0), ranks[label]))[:_MOST_GROUPS]
 
 
 def _balance(
     what: Literal["tokens", "operations", "expert tokens"], label: str, source: str, rows: pl.DataFrame
 ) -> Balance:
     by_rank = rows.group_by("rank").agg(pl.col("tokens").mean()).sort("tokens", "rank")
-    by_step = rows.group_by("step").agg((pl.col("tokens").max() / pl.col("tokens").mean() - 1).alias("over"))
+    by_step = rows.group_by("step").agg(_OVER)
     pairs = rows.drop_nulls("compute_ns")
     middle = by_step["over"].median()
     # Only steps in which all ranks are known.
