@@ -9,15 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from hermes.knowledge.host_work import COMPILATION, SYNCHRONISATION
-
-READ_BACK = "read back"
-CAUSE_OF_CALL: dict[str, str] = {
-    "aclopCompileAndExecute": COMPILATION,
-    "aclopCompileAndExecuteV2": COMPILATION,
-    "aten::item": READ_BACK,
-    "aten::_local_scalar_dense": READ_BACK,
-}
+_READS = frozenset({"aten::item", "aten::_local_scalar_dense"})
+"""Operators that read a number of the device."""
+NOT_COMPUTING = _READS | {"aclopCompileAndExecute", "aclopCompileAndExecuteV2"}
+"""Operators that take long and compute nothing on the host: they read, compile or look up an operator."""
 
 # Runtime calls that return when the device has finished, besides calls with "synchronize" in their name: copies
 # of pageable memory and blocking copies (CUDA runtime API, "API synchronization behavior"; AscendCL `aclrtMemcpy`).
@@ -71,16 +66,9 @@ def takes_host_memory(call: str) -> bool:
     return bool(_HOST_MEMORY.search(call.lower()))
 
 
-def causes_of(names: Iterable[str]) -> dict[str, str]:
-    """For call names, how each call delays the host, the most specific cause first; other calls are left out."""
-    names = list(names)
-    waits = {name: SYNCHRONISATION for name in names if is_blocking(name)}
-    return {name: CAUSE_OF_CALL[name] for name in CAUSE_OF_CALL if name in names} | waits
-
-
-def reads_back(operator: str, names: Iterable[str]) -> bool:
+def reads_back(operator: str, names: Iterable[str] = ()) -> bool:
     """Whether a waiting call reads a number back from the device: by the operator around it, or by its own names."""
-    return any(CAUSE_OF_CALL.get(name) == READ_BACK for name in (operator, *names))
+    return not _READS.isdisjoint((operator, *names))
 
 
 def is_blocking(call: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hermes.base.message import Word
-from hermes.model.leaf import IDLE, LAUNCHES, Leaf, Risk
+from hermes.model.leaf import HOST_WAITS, IDLE, LAUNCHES, Leaf, Risk
 
 
 class Fault(Word):
@@ -219,7 +219,6 @@ _ABOUT: Mapping[Fault, Leaf | Risk] = {
 _COMPUTE = frozenset(leaf for leaf in Leaf if leaf.part == "compute")
 _INPUT = frozenset({Leaf.INPUT_HERE, Leaf.INPUT_WORKERS, Leaf.INPUT_READ})
 _UNTOLD = frozenset({Leaf.COMMUNICATION})
-_SYNCHRONISES = frozenset({Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY})
 _MATRIX = frozenset({Leaf.MATRIX_PRODUCT, Leaf.CONVOLUTION, Leaf.ATTENTION, Leaf.RECURRENT})
 _MEMORY_BOUND = frozenset(
     {Leaf.ELEMENTWISE, Leaf.NORM, Leaf.REDUCTION, Leaf.LAYOUT, Leaf.OPTIMIZER, Leaf.EMBEDDING, Leaf.RANDOM}
@@ -240,8 +239,8 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.NO_CORE_FOR_WORKERS: _INPUT,
     Fault.TOO_FEW_WORKERS: _INPUT,
     Fault.TENSORS_IN_FILES: _INPUT,
-    Fault.CHECKPOINT_OR_LOGGING: _SYNCHRONISES | {Leaf.PYTHON},
-    Fault.DETAILED_LOGS: _SYNCHRONISES | LAUNCHES | {Leaf.PYTHON},
+    Fault.CHECKPOINT_OR_LOGGING: HOST_WAITS | {Leaf.PYTHON},
+    Fault.DETAILED_LOGS: HOST_WAITS | LAUNCHES | {Leaf.PYTHON},
     Fault.UNEVEN_BATCHES: _UNTOLD | _COMPUTE,
     Fault.STALLED_TRANSFERS: _UNTOLD,
     Fault.SLOW_COLLECTIVES: _UNTOLD,
@@ -264,7 +263,7 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.SMALL_OPERATORS: _COMPUTE | LAUNCHES,
     Fault.UNFUSED_OPTIMIZER: LAUNCHES | {Leaf.ELEMENTWISE},
     Fault.TASK_QUEUE_OFF: LAUNCHES,
-    Fault.SYNCHRONISING_CALL: _SYNCHRONISES,
+    Fault.SYNCHRONISING_CALL: HOST_WAITS,
     Fault.PIPELINE_BUBBLE: _UNTOLD | {Leaf.WAIT},
     Fault.ROWS_BY_INDEX: _LINE,
     Fault.LISTS_TO_TENSORS: _INPUT | {Leaf.HOST_OPERATOR},
@@ -277,8 +276,8 @@ _MORE: Mapping[Fault, frozenset[Leaf]] = {
     Fault.COPIES_FROM_PAGEABLE_MEMORY: frozenset({Leaf.EXPOSED_COPY}),
     Fault.WORKERS_STARTED_ANEW: _INPUT,
     Fault.SLOW_DEVICE: _COMPUTE,
-    Fault.EXPLICIT_SYNCHRONISATION: _SYNCHRONISES,
-    Fault.CHECKS_OF_NUMBERS: _SYNCHRONISES | _LINE,
+    Fault.EXPLICIT_SYNCHRONISATION: HOST_WAITS,
+    Fault.CHECKS_OF_NUMBERS: HOST_WAITS | _LINE,
     Fault.SLOW_SAMPLE: _INPUT,
     Fault.RECOMPUTATION: _COMPUTE,
     Fault.LAUNCH_BLOCKING: LAUNCHES,

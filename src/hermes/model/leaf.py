@@ -87,6 +87,8 @@ IDLE = frozenset(leaf for leaf in Leaf if leaf.part == "idle")
 """The leaves of a device that has nothing to do."""
 LAUNCHES = frozenset({Leaf.DISPATCH, Leaf.LONG_LAUNCH})
 """The leaves of a device that waits for launches."""
+HOST_WAITS = frozenset({Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY})
+"""The leaves of a device that is idle because the host waited for it: in the wait, and later for the lead it cost."""
 
 
 class Risk(Word):

@@ -45,16 +45,12 @@ class LeafTime:
 
 
 def spent(times: Iterable[LeafTime], steps: Mapping[int, int]) -> Mapping[int, Mapping[Leaf, int]]:
-    """For each rank, the nanoseconds of each leaf a step: of the typical or the mean step, whichever is more.
-
-    A lost lead counts as dispatch, too: with faster dispatch the call that destroyed the lead would have cost nothing.
-    """
+    """For each rank, the nanoseconds of each leaf a step: of the typical or the mean step, whichever is more."""
     found: dict[int, dict[Leaf, tuple[int, int]]] = {}
     for row in times:
         own = found.setdefault(row.rank, {})
-        for leaf in (row.leaf, Leaf.DISPATCH) if row.how is How.LOST_LEAD else (row.leaf,):
-            total, typical = own.get(leaf, (0, 0))
-            own[leaf] = (total + row.total_ns, typical + row.step_ns)
+        total, typical = own.get(row.leaf, (0, 0))
+        own[row.leaf] = (total + row.total_ns, typical + row.step_ns)
     return {
         rank: {leaf: max(total // max(steps.get(rank, 1), 1), typical) for leaf, (total, typical) in own.items()}
         for rank, own in found.items()

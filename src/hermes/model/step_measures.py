@@ -210,24 +210,6 @@ class ExposedOp:
     exposed_ns: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostStall:
-    """Host calls of one cause that kept the device waiting on one rank, over the capture.
-
-    `host_ns` is the time in the calls; nested calls count once. `idle_ns` is how long the device was free during the
-    calls and from their ends to the next device task. Only `idle_ns` can be won back.
-    """
-
-    rank: int
-    cause: str
-    names: tuple[str, ...]
-    calls: int
-    host_ns: int
-    idle_ns: int
-    longest_ns: int
-    longest_at_ns: int
-
-
 @measure("clocks", title="Clocks", zh="时钟")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockOffset:

@@ -173,6 +173,9 @@ class Terminal:
         self.seen = ""
         pid, self._master = pty.fork()
         if pid == 0:
+            # A run of tests in the background ignores these keys, and all that it starts would, too.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGQUIT, signal.SIG_DFL)
             os.chdir(launcher.place.folder)
             os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], {**launcher.place.environment, "PS1": "$ "})
         self._pid = pid

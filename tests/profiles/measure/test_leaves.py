@@ -150,6 +150,21 @@ def test_lost_lead_is_paid_by_the_latest_wait_and_no_wait_pays_more_than_the_dev
     }  # fmt: skip
 
 
+def test_a_wait_inside_an_operator_that_reads_a_number_has_the_name_of_the_operator() -> None:
+    text = """
+        rank0.step     [##################]
+        rank0.host     .IIIIIII............
+        rank0.call     A........B.C........
+        rank0.sync     ..LLLLL.............
+        rank0.compute  .AAAAAA...B..CCCCCCC
+    """
+    tables = draw(text, scale_ns=3_000)
+    host = tables["host_op"].with_columns(pl.col("name").replace({"I": "aten::item"}))
+    made = tree(**{name: tables[name] for name in TABLES} | {"host_op": host})
+    waits = made.parts.filter(pl.col("leaf") == list(Leaf).index(Leaf.SYNCHRONISATION))
+    assert waits["what"].unique().to_list() == ["aten::item"]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_who_pays_what_was_asked_is_the_latest_wait_that_still_can(seed: int) -> None:
     dice = random.Random(seed)

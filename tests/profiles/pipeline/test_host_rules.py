@@ -12,9 +12,9 @@ from tests.each import sampled
 from tests.shared_jobs import TWO, Jobs
 
 from hermes.model.finding import Loss
-from hermes.model.leaf import Leaf
+from hermes.model.leaf import HOST_WAITS, Leaf
+from hermes.model.leaf_time import JobLeaf
 from hermes.model.report import Report
-from hermes.model.typical_step import JobSteps
 from hermes.profiles.load import load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.store.cache import Cache
@@ -31,9 +31,8 @@ LAYERS = ("IO", "CPU", "ENV", "MEM")
 
 
 def of_layers(findings: tuple[Loss, ...]) -> dict[str, Loss]:
-    """The findings of the host, the input, the environment and memory, the dearest first."""
-    own = [one for one in findings if one.code.startswith(LAYERS)]
-    return {one.code: one for one in sorted(own, key=lambda one: -one.cost_ns)}
+    """The findings of the host, the input, the environment and memory, in the order of the report."""
+    return {one.code: one for one in findings if one.code.startswith(LAYERS)}
 
 
 def planted(kind: FaultKind | None) -> Job:
@@ -76,8 +75,10 @@ def test_a_planted_fault_is_named_first_at_about_its_cost(
     truth = json.loads((jobs.folder(planted(kind), form) / "truth.json").read_text(encoding="utf-8"))
     # The step is so much longer than without the fault. Of a slow host a part lies in stretches of which nothing is
     # recorded, a leaf of their own, and a part hides behind the device.
-    assert found[code].cost_ns == pytest.approx(truth["faults"][0]["cost_ns_per_step"], rel=0.45)
-    assert set(found) == {code}
+    # The loss is read in each step: with a slow host, the lead that this costs is a part of the planted cost.
+    assert set(found) <= {code, "CPU003"}
+    cost = sum(one.cost_ns for one in found.values())
+    assert cost == pytest.approx(truth["faults"][0]["cost_ns_per_step"], rel=0.45)
 
 
 def test_collections_that_kineto_does_not_record_are_the_leaf_that_was_not_recorded(jobs: Jobs) -> None:
@@ -102,21 +103,30 @@ def test_a_loader_without_workers_is_the_first_cause_of_a_real_step(reported: Re
 
 
 @pytest.mark.parametrize("name", ["ascend/alexnet_text_level2", "ascend/alexnet_db_level2"])
-def test_a_real_step_that_the_host_bounds_is_told_by_dispatch_compilation_and_reading_back(
+def test_of_a_real_step_that_waits_for_another_rank_the_host_is_told_by_compilation(
     name: str, reported: Reported
 ) -> None:
-    report = reported(name)
-    found = of_layers(report.findings)
-    assert list(found) == ["CPU004", "CPU002", "CPU003"]
-    assert {found[code].ranks for code in ("CPU004", "CPU002")} == {(0, 1)}
-    assert any(str(blame).endswith("main.py(485): __str__") for blame in found["CPU003"].blames)
-    parts = sum(found[code].cost_ns for code in ("CPU004", "CPU002"))
-    assert parts < max(split.free_ns or 0 for split in JobSteps(report.steps).typical_of_each) * 1.1
+    # Dispatch keeps the device waiting for 9% of the step, and a replay of faster dispatch gives nothing.
+    (finding,) = of_layers(reported(name).findings).values()
+    assert (finding.code, finding.ranks) == ("CPU002", (0, 1))
 
 
-@pytest.mark.parametrize(
-    "name", ["kineto/h100_qwen1.5-0.5b.json.gz", "kineto/mi300_qwen1.5-0.5b.json.gz", "kineto/cpu_only_rank34.json.gz"]
-)
+def test_reads_that_destroy_the_host_s_lead_are_the_cause_and_not_dispatch(reported: Reported) -> None:
+    report = reported("kineto/a100_dlrm_control.json.gz")
+    finding = of_layers(report.findings)["CPU003"]
+    assert finding.about is Leaf.BLOCKING_COPY
+    waits = sum(row.share for row in report.rows(JobLeaf) if row.leaf in HOST_WAITS)
+    assert finding.share == pytest.approx(waits, abs=0.01)
+    assert "CPU004" not in of_layers(report.findings)
+
+
+def test_a_wait_at_the_end_of_a_real_step_is_found_with_its_line(reported: Reported) -> None:
+    (finding,) = of_layers(reported("kineto/mi300_qwen1.5-0.5b.json.gz").findings).values()
+    assert (finding.code, finding.about) == ("CPU003", Leaf.SYNCHRONISATION)
+    assert finding.lines[0].endswith("`run_torch_profiler`")
+
+
+@pytest.mark.parametrize("name", ["kineto/h100_qwen1.5-0.5b.json.gz", "kineto/cpu_only_rank34.json.gz"])
 def test_steps_that_compute_bounds_or_that_tell_nothing_have_no_host_finding(name: str, reported: Reported) -> None:
     assert of_layers(reported(name).findings) == {}
 

@@ -14,7 +14,7 @@ from hermes.model.input_measures import Fetches
 from hermes.model.job import Job, JobMeasures
 from hermes.model.leaf import Leaf
 from hermes.model.leaf_time import How, LeafTime, spent
-from hermes.model.step_measures import HostStall, PeerWait, StepSplit
+from hermes.model.step_measures import PeerWait, StepSplit
 from hermes.model.typical_step import JobSteps
 
 
@@ -70,20 +70,14 @@ def wait() -> Callable[..., PeerWait]:
 
 
 @pytest.fixture
-def held() -> Callable[..., HostStall]:
-    """Makes a row of calls that delay the host and leave the device free."""
+def held() -> Callable[..., LeafTime]:
+    """Makes the idle time of a device in calls that wait for it, in ns a step: `held("aten::item", 300)`."""
 
-    def make(cause: str, idle: int, *, rank: int = 0, calls: int = 1, host: int = 0, name: str = "a call") -> HostStall:
-        return HostStall(
-            rank=rank,
-            cause=cause,
-            names=(name,),
-            calls=calls,
-            host_ns=host or idle,
-            idle_ns=idle,
-            longest_ns=idle,
-            longest_at_ns=7,
-        )
+    def make(call: str, ns: int, *, rank: int = 0) -> LeafTime:
+        return LeafTime(
+            rank=rank, leaf=Leaf.SYNCHRONISATION, how=How.CALL, what=call, place="", awaited=None, total_ns=ns,
+            step_ns=ns, long_ns=0,
+        )  # fmt: skip
 
     return make
 

@@ -56,15 +56,15 @@ def test_every_cure_that_can_be_replayed_is_a_change_that_there_is(
     measures: Make, split: Make, event: Make, idle: Make, fetches: Make, held: Make
 ) -> None:
     kinds = ("compilation", "garbage collection", "allocation", "checkpoint or logging")
-    leaves = ("dispatch", "compiling", "garbage_collection", "allocator", "file_or_network", "input_workers",
-              "synchronisation")  # fmt: skip
+    leaves = ("dispatch", "compiling", "garbage_collection", "allocator", "file_or_network", "input_workers")
     found_ = find_all(
         measures(
             [split(free=900)],
             *(event(what, 300) for what in kinds),
             fetches("workers", 300),
             *idle(**dict.fromkeys(leaves, 300)),
-            held("read back", 300),
+            held("aten::item", 300),
+            held("cudaStreamSynchronize", 300),
         )
     )
     replayed = {one.code: [parse(spec).spec for spec in one.replay] for one in found_ if one.replay}
@@ -183,7 +183,7 @@ def test_the_lines_that_read_back_are_blamed_those_first_that_cost_most(
         cpu003.tensor_to_host,
         measures(
             [split()],
-            held("read back", 300),
+            held("aten::item", 300),
             sync(READ, 10, 20, "a.py(1): f"),
             sync(READ, 60, 200, "b.py(2): g"),
             sync("", 500, 0, "c.py(3): h"),
@@ -200,7 +200,7 @@ def test_other_waits_for_the_device_are_found_with_their_line(
         cpu005.synchronisation,
         measures(
             [split()],
-            held("synchronisation", 90),
+            held("cudaStreamSynchronize", 90),
             sync("aten::copy_", 30, 60, "main.py(350): train"),
             sync(READ, 700, 0, "other.py(1): f"),
         ),
@@ -208,20 +208,21 @@ def test_other_waits_for_the_device_are_found_with_their_line(
     assert (finding.cost_ns, finding.blames) == (90, ("main.py(350): train",))
 
 
-def test_waits_count_by_the_free_time_in_them(measures: Make, split: Make, sync: Make) -> None:
-    finding = found(cpu005.synchronisation, measures([split(window=2_000)], sync("aten::copy_", 300, 100)))
-    assert (finding.cost_ns, finding.share) == (300, 0.15)
+def test_parts_of_a_leaf_without_a_name_are_shared_out_like_those_with_one(
+    measures: Make, split: Make, held: Make
+) -> None:
+    one = measures([split()], held("cudaStreamSynchronize", 300), held("aten::item", 100), held("", 80))
+    assert found(cpu005.synchronisation, one).cost_ns == 360
+    assert found(cpu003.tensor_to_host, one).cost_ns == 120
 
 
 def test_waits_in_which_the_device_works_are_no_finding(measures: Make, split: Make, held: Make, sync: Make) -> None:
-    assert silent(
-        cpu005.synchronisation,
-        measures([split()], held("synchronisation", 50), sync("", 50, 0, wait_ns=900, comm_ns=850)),
-    )
+    worked = sync("", 50, 0, wait_ns=900, comm_ns=850)
+    assert silent(cpu005.synchronisation, measures([split()], held("cudaStreamSynchronize", 50), worked))
 
 
-def test_reading_back_is_no_other_wait(measures: Make, split: Make, sync: Make) -> None:
-    assert silent(cpu005.synchronisation, measures([split()], sync(READ, 900)))
+def test_reading_back_is_no_other_wait(measures: Make, split: Make, held: Make) -> None:
+    assert silent(cpu005.synchronisation, measures([split()], held("aten::item", 900)))
 
 
 # Dispatch ----------------------------------------------------------------------------------------------------------
@@ -248,12 +249,12 @@ def test_tasks_that_come_from_a_graph_are_not_advised_to_be_one(
     assert finding.actions == BETWEEN_GRAPHS
 
 
-def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(measures: Make, split: Make, sync: Make) -> None:
+def test_a_copy_of_pageable_memory_that_waits_is_told_as_what_it_is(
+    measures: Make, split: Make, held: Make, sync: Make
+) -> None:
+    copy = sync("aten::copy_", 600, names=("cudaMemcpyAsync", "cudaStreamSynchronize"))
     finding = found(
-        cpu005.synchronisation,
-        measures(
-            [split()], sync("aten::copy_", 600, names=("cudaMemcpyAsync", "cudaStreamSynchronize")), sync("", 100)
-        ),
+        cpu005.synchronisation, measures([split()], held("cudaStreamSynchronize", 600), copy, sync("", 100))
     )
     assert finding.fault == "copies_from_pageable_memory"
     assert finding.actions[0] is PINNED_AND_FEW

@@ -12,7 +12,7 @@ from hermes.model.comm_measures import SlowRank
 from hermes.model.finding import Loss
 from hermes.model.job import JobMeasures
 from hermes.model.leaf_time import LeafTime
-from hermes.model.step_measures import ExposedOp, HostStall, PeerWait, StepSplit
+from hermes.model.step_measures import ExposedOp, PeerWait, StepSplit
 from hermes.profiles.rules import ALL
 from hermes.profiles.rules.communication import com001_exposed_communication as com001
 from hermes.profiles.rules.communication.com002_straggler import in_collectives as com002
@@ -26,7 +26,7 @@ Make = Callable[..., JobMeasures]
 Split = Callable[..., StepSplit]
 Wait = Callable[..., PeerWait]
 MakeIdle = Callable[..., list[LeafTime]]
-MakeHeld = Callable[..., HostStall]
+MakeHeld = Callable[..., LeafTime]
 
 
 def found(rule: Finder, measures: JobMeasures) -> Loss:
@@ -232,16 +232,16 @@ def test_idle_time_is_told_of_the_worst_rank(measures: Make, split: Split, idle:
 
 
 def test_reading_a_tensor_back_is_found(measures: Make, split: Split, held: MakeHeld) -> None:
-    finding = found(cpu003.tensor_to_host, measures([split()], held("read back", 320)))
+    finding = found(cpu003.tensor_to_host, measures([split()], held("aten::item", 320)))
     assert (finding.cost_ns, finding.share, finding.gain.high_ns) == (320, 0.32, 320)
 
 
 def test_reading_back_up_to_the_limit_is_no_finding(measures: Make, split: Split, held: MakeHeld) -> None:
-    assert silent(cpu003.tensor_to_host, measures([split()], held("read back", 20)))
+    assert silent(cpu003.tensor_to_host, measures([split()], held("aten::item", 20)))
 
 
 def test_calls_on_a_rank_without_a_measured_step_have_no_share(measures: Make, split: Split, held: MakeHeld) -> None:
-    assert silent(cpu003.tensor_to_host, measures([split()], held("read back", 500, rank=1)))
+    assert silent(cpu003.tensor_to_host, measures([split()], held("aten::item", 500, rank=1)))
 
 
 def test_first_calls_are_named_by_what_takes_most(measures: Make, split: Split, idle: MakeIdle) -> None:

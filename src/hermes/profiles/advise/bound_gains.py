@@ -14,7 +14,7 @@ from math import hypot
 from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Loss
 from hermes.model.job import Job
-from hermes.model.leaf import Leaf, Risk
+from hermes.model.leaf import HOST_WAITS, LAUNCHES, Leaf, Risk
 from hermes.model.plan import NoiseFloor
 from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import JobSteps
@@ -138,8 +138,9 @@ def leaf_of(job: Job, finding: Loss) -> tuple[Leaf, int] | None:
     """The leaf that a finding costs, and the most that it can cost in ns per step; None for waits and risks.
 
     It is the leaf of the finding's fault, unless its ranks spend less than a tenth of the cost there: then the leaf
-    among those that the fault explains in which they spend most. The most is the largest time of a rank in that leaf;
-    work of the device may lie in several leaves, and their sum counts. No fault costs a wait of ranks for each other.
+    among those that the fault explains in which they spend most. The most is the largest time of a rank in that leaf.
+    Work of the device, launching and waiting for the device have several leaves: there their sum counts. No fault costs
+    a wait of ranks for each other.
     """
     if _most_of_leaves(job, finding) is None or not isinstance(finding.about, Leaf):
         return None
@@ -149,7 +150,10 @@ def leaf_of(job: Job, finding: Loss) -> tuple[Leaf, int] | None:
     about = finding.about
     if times.get(about, 0) < PART * finding.cost_ns:
         about = max(times, key=lambda leaf: (times[leaf], leaf is about), default=about)
-    return about, _most(job, finding, explains) if about in WORK else times.get(about, 0)
+    if about in WORK:
+        return about, _most(job, finding, explains)
+    alike = next((leaves for leaves in (LAUNCHES, HOST_WAITS) if about in leaves), frozenset({about}))
+    return about, _most(job, finding, explains & alike)
 
 
 def _most(job: Job, finding: Loss, leaves: frozenset[Leaf]) -> int:

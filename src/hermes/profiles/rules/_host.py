@@ -6,11 +6,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from hermes.base.message import Message
+from hermes.knowledge.blocking_calls import reads_back
 from hermes.model.finding import Blame, Evidence, FindingMoment, Gain
 from hermes.model.host_measures import Before, HostEvents, SettingValues, SyncCall
 from hermes.model.job import Job, Rows
+from hermes.model.leaf import HOST_WAITS
+from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
-from hermes.model.step_measures import HostStall, StepSplit
+from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules import evidence_messages as say
 from hermes.profiles.rules._cost_by_rank import Spent, loss
 from hermes.profiles.rules.gain_messages import at_most, of_host
@@ -175,10 +178,17 @@ def outside(events: Rows[HostEvents], rank: int, what: str, kinds: Collection[st
     return max((row.ns or 0) - inside, 0) // max(1, row.steps) if row else 0
 
 
-def stall_cost(job: Job, stalls: Rows[HostStall], rank: int, cause: str) -> int | None:
-    """Free device time a step in calls of one cause and until the next task; None if there are no such calls."""
-    rows = [row.idle_ns for row in stalls.of(rank) if row.cause == cause]
-    return sum(rows) // max(1, job.steps.counts.get(rank, 1)) if rows else None
+def cost_of_waits(job: Job, times: Rows[LeafTime], rank: int, *, reading: bool) -> int | None:
+    """The rank's time a step in the leaves of a waiting host, of calls that read numbers back, or of all others.
+
+    Small parts of a leaf are not told apart: they are shared out like the parts that are. None if nothing is known.
+    """
+    room = job.room_ns(rank, HOST_WAITS)
+    told = [row for row in times.of(rank) if row.leaf in HOST_WAITS and row.what]
+    whole = sum(row.total_ns for row in told)
+    if room is None or not whole:
+        return None
+    return room * sum(row.total_ns for row in told if reads_back(row.what) is reading) // whole
 
 
 def larger(*costs: int | None) -> int | None:
@@ -220,29 +230,6 @@ def of_events(job: Job, row: HostEvents) -> tuple[Evidence, ...]:
         for name, _, ns in row.names[:_SHOWN]
     ]
     return tuple(said)
-
-
-def of_stalls(job: Job, stalls: Rows[HostStall], rank: int, cause: str) -> tuple[Evidence, ...]:
-    """The number of calls of one cause a step, the host time in them, and the place of the longest call."""
-    steps = max(1, job.steps.counts.get(rank, 1))
-    return tuple(
-        one
-        for row in stalls
-        if row.rank == rank and row.cause == cause
-        for one in (
-            fact(job, rank, say.CALLS, row.calls / steps, "calls"),
-            fact(job, rank, say.HOST_TIME, row.host_ns / steps, "ns a step"),
-            fact(
-                job,
-                rank,
-                say.LONGEST_CALL,
-                row.longest_ns,
-                "ns",
-                source=f"at {row.longest_at_ns} ns",
-                at_ns=row.longest_at_ns,
-            ),
-        )
-    )
 
 
 def lost_in(call: SyncCall) -> int:

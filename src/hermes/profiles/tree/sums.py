@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hermes.base.message import Message
 from hermes.knowledge.ascend_codes import COLLECTIVE_TYPES
-from hermes.knowledge.blocking_calls import CAUSE_OF_CALL, READ_BACK, is_copy, waits_for_reports
+from hermes.knowledge.blocking_calls import is_copy, reads_back, waits_for_reports
 from hermes.knowledge.collectives import collective_of_kernel
 from hermes.knowledge.leaf_names import leaf_of_call, leaf_of_operator
 from hermes.knowledge.recorders import UNKNOWN_ON_ASCEND, Recorder
@@ -32,7 +32,7 @@ def _waits(name: str) -> bool:
     """Whether a call waits for the device or for its reports: such time is no work of the host."""
     return (
         waits_for_reports(name)
-        or CAUSE_OF_CALL.get(name) == READ_BACK
+        or reads_back(name)
         or leaf_of_call(name) in (Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY)
     )
 

@@ -1,1 +1,1 @@
-"""Measures of the host: its calls, dispatch, stalls and settings."""
+"""Measures of the host: its calls, dispatch and settings."""

@@ -1,4 +1,4 @@
-"""Measures one rank's host over its capture: events, stalls, cores and shapes."""
+"""Measures one rank's host over its capture: events, cores and shapes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from hermes.knowledge.blocking_calls import causes_of
 from hermes.knowledge.host_work import COMPUTING, LAYERS
 from hermes.model.host_measures import Before, CoreLoad, HostEvents, Shapes
-from hermes.model.step_measures import HostStall
 from hermes.profiles.measure.host import host_events as events
-from hermes.profiles.measure.host.host_stalls import breaks, stalls
 from hermes.profiles.measure.host.numeric_checks import numeric_check_calls
 from hermes.profiles.measure.host.select_host_calls import calls_of_threads, computing_calls, dispatching
 from hermes.profiles.measure.host.thread_starts import starts_of_threads
@@ -88,12 +85,3 @@ def shapes_of(rank: RankTables) -> Shapes | None:
     """The dynamic shapes of a rank's kernels."""
     kernel = rank.data.table("kernel", "component", "type", "input_shapes", "op_state", "step")
     return events.shapes(rank.rank, kernel)
-
-
-@per_rank(HostStall, needs={"host_op": _HOST_OP})
-def stalls_of(rank: RankTables) -> tuple[HostStall, ...]:
-    """The host stalls of a rank: the device's free time by cause."""
-    host_op = rank.table("host_op")
-    causes = causes_of(host_op["name"].unique().sort())
-    when = breaks(host_op, rank.table("gc"))
-    return stalls(splits_of(rank), host_op, rank.table("kernel"), rank.table("comm_op"), causes, when)

@@ -9,7 +9,7 @@ import polars as pl
 
 from hermes.base.enclosing_calls import enclosing
 from hermes.base.intervals import EMPTY, Intervals, union_of_intervals
-from hermes.knowledge.blocking_calls import CAUSE_OF_CALL, COMPUTES_NS, FEW_CALLS, is_blocking
+from hermes.knowledge.blocking_calls import COMPUTES_NS, FEW_CALLS, NOT_COMPUTING, is_blocking
 from hermes.knowledge.host_work import (
     COMPUTING,
     DATA,
@@ -86,7 +86,7 @@ def computing_calls(calls: pl.DataFrame) -> pl.DataFrame:
         operators = own.filter(pl.col("kind") == "op")
         if len(at) < FEW_CALLS * operators.height or not len(at):
             continue
-        long = operators.filter((pl.col("dur_ns") >= COMPUTES_NS) & ~pl.col("name").is_in(list(CAUSE_OF_CALL)))
+        long = operators.filter((pl.col("dur_ns") >= COMPUTES_NS) & ~pl.col("name").is_in(sorted(NOT_COMPUTING)))
         starts = long["start_ns"].to_numpy()
         inside = np.searchsorted(at, starts + long["dur_ns"].to_numpy()) - np.searchsorted(at, starts)
         found.append(long.filter(pl.Series(inside == 0)))

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from hermes.knowledge.blocking_calls import is_copy
+from hermes.knowledge.blocking_calls import is_copy, reads_back
 from hermes.knowledge.leaf_names import (
     calls_collective,
     launches,
@@ -162,6 +162,11 @@ class CallTrees:
         """A mask of the calls inside the step of an optimizer."""
         inside: Bools = self.outermost(np.where(self.by_name(updates), self.places, NONE)) != NONE
         return inside
+
+    @cached_property
+    def reading(self) -> Ints:
+        """For each call its outermost enclosing operator (or itself) that reads a number back to the host; else -1."""
+        return self.outermost(np.where(self.by_name(reads_back), self.places, NONE))
 
     @cached_property
     def special(self) -> Ints:

@@ -11,7 +11,7 @@ import polars as pl
 from hermes.knowledge.kernel_names import plain_kernel_name
 from hermes.knowledge.leaf_names import leaf_of_operator
 from hermes.knowledge.user_code import frame_of
-from hermes.model.leaf import Leaf
+from hermes.model.leaf import HOST_WAITS, Leaf
 from hermes.model.leaf_time import How
 from hermes.profiles.measure.leaves.call_trees import IN_UPDATE, NUMBER, CallTrees
 from hermes.profiles.measure.leaves.encode_texts import coded
@@ -23,6 +23,7 @@ from hermes.profiles.measure.leaves.spells import Waits
 from hermes.profiles.measure.leaves.tasks import PARTS, Tasks
 from hermes.profiles.measure.steps.step_window import Windows
 
+_HOST_WAITS = [NUMBER[leaf] for leaf in HOST_WAITS]
 LEAF = ["leaf", "how", "what", "place", "awaited"]
 SCHEMA = {
     "spell": pl.Int64, "leaf": pl.Int64, "how": pl.Int64, "what": pl.String, "place": pl.String,
@@ -71,9 +72,10 @@ class LeafSites:
         keep = np.flatnonzero(parts.ns > 0)
         start, ns = parts.start[keep], parts.ns[keep]
         leaf, place = parts.leaf[keep], self._place_of(parts.site[keep])
+        what = self._told(parts.what[keep], leaf)
         of, length, spell = self._cut(start, ns)
         rows = {
-            "spell": spell, "leaf": leaf[of], "how": parts.how[keep][of], "what": self._name_of(parts.what[keep])[of],
+            "spell": spell, "leaf": leaf[of], "how": parts.how[keep][of], "what": self._name_of(what)[of],
             "place": place[of], "ns": length,
         }  # fmt: skip
         # Look up names for the sums, which are few.
@@ -106,7 +108,7 @@ class LeafSites:
         best = parts.at(np.lexsort((-parts.ns, run))[first[chosen]])
         return pl.DataFrame({
             "start_ns": parts.start[first[chosen]], "ns": ns[chosen], "leaf": best.leaf.astype(np.int64),
-            "what": self._names(best.what), "place": self.place(best.site),
+            "what": self._said(self._name_of(self._told(best.what, best.leaf))), "place": self.place(best.site),
         })  # fmt: skip
 
     def waits(self, tasks: Tasks, own: Spans, comm_op: pl.DataFrame, waits: Waits) -> pl.DataFrame:
@@ -180,8 +182,12 @@ class LeafSites:
         }  # fmt: skip
         return sum_by_place(pl.DataFrame(rows, schema=SCHEMA))
 
-    def _names(self, calls: Ints) -> pl.Series:
-        return self._said(self._name_of(calls))
+    def _told(self, calls: Ints, leaf: Ints) -> Ints:
+        """The calls that name stretches: of a wait inside an operator that reads a number back, that operator."""
+        if not len(self.calls):
+            return calls
+        reading = np.where(calls != NONE, self.calls.reading[np.maximum(calls, 0)], NONE)
+        return np.where((reading != NONE) & np.isin(leaf, _HOST_WAITS), reading, calls)
 
     def _name_of(self, calls: Ints) -> Ints:
         """The name of each call, as an index into `lines`."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hermes.base.message import Message, Name, Share, message, sentence
-from hermes.knowledge.blocking_calls import READ_BACK, reads_back
+from hermes.knowledge.blocking_calls import reads_back
 from hermes.knowledge.confidence import confidence
 from hermes.model.advice_fit import Fit, Phase
 from hermes.model.fault import Fault
 from hermes.model.finding import Action, Blame, Evidence, Gain, Loss
 from hermes.model.host_measures import SyncCall
 from hermes.model.job import Job, Rows
+from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
-from hermes.model.step_measures import HostStall
 from hermes.profiles.rules._cost_by_rank import loss, percents
-from hermes.profiles.rules._host import blamed, fact, lines_of, lost_in, of_stalls, stall_cost
-from hermes.profiles.rules.evidence_messages import FREE_IN_CALLS
+from hermes.profiles.rules._host import blamed, cost_of_waits, fact, lines_of, lost_in
+from hermes.profiles.rules.evidence_messages import CALLS, FREE_IN_CALLS, LONGEST_CALL
 from hermes.profiles.rules.gain_messages import NEVER_EMPTY, at_most
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import some_of
@@ -26,20 +26,15 @@ _SHOWN = 3
 
 
 @rule("CPU003", state="stable", fault=Fault.SYNCHRONISING_CALL, cases=("CPU-18", "CPU-19"))
-def tensor_to_host(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> Iterator[Loss]:
+def tensor_to_host(job: Job, times: Rows[LeafTime], syncs: Rows[SyncCall]) -> Iterator[Loss]:
     """At most one finding, of reads of a tensor on the host."""
-    found = loss(
-        job,
-        FREE_IN_CALLS,
-        LIMIT,
-        lambda split: stall_cost(job, stalls, split.rank, READ_BACK),
-    )
+    found = loss(job, FREE_IN_CALLS, LIMIT, lambda split: cost_of_waits(job, times, split.rank, reading=True))
     if found is None:
         return
     rank = found.worst.rank
     calls = [row for row in syncs.of(rank) if reads_back(row.operator, row.names)]
     lines = lines_of(calls)
-    names = [name for row in stalls.of(rank) if row.cause == READ_BACK for name in row.names]
+    names = sorted({row.operator for row in calls if row.operator})
     yield Loss(
         message=reading_back(share=percents(found.share), on=some_of(job, found.ranks)),
         ranks=found.ranks,
@@ -48,14 +43,17 @@ def tensor_to_host(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> 
         share=found.share,
         gain=Gain(low_ns=0, high_ns=found.cost_ns, method=at_most(when=NEVER_EMPTY)),
         confidence=confidence("CPU003"),
-        evidence=(*found.evidence, *of_stalls(job, stalls, rank, READ_BACK), *_places(job, calls)),
+        evidence=(*found.evidence, *_facts(job, rank, calls)),
         replay=("sync:none",),
         actions=_ACTIONS,
     )
 
 
-def _places(job: Job, calls: list[SyncCall]) -> Iterator[Evidence]:
-    """The lines that read, by the free time they leave, and the host's wait in them while the device works."""
+def _facts(job: Job, rank: int, calls: list[SyncCall]) -> Iterator[Evidence]:
+    """How often the step reads, the longest read, and the lines that read, by the free time they leave."""
+    if calls:
+        yield fact(job, rank, CALLS, sum(row.calls for row in calls), "calls")
+        yield fact(job, rank, LONGEST_CALL, max(row.longest_ns for row in calls), "ns")
     for row in sorted(calls, key=lambda call: (-lost_in(call), call.source or ""))[:_SHOWN]:
         where = waits(calls=str(row.calls), line=row.source) if row.source else waits_somewhere(calls=str(row.calls))
         yield fact(job, row.rank, where, lost_in(row), "ns")

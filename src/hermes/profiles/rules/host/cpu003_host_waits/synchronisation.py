@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from hermes.base.message import Message, Name, Share, message
 from hermes.knowledge.blocking_calls import is_copy, reads_back
 from hermes.knowledge.confidence import confidence
-from hermes.knowledge.host_work import SYNCHRONISATION
 from hermes.knowledge.vendor_cures import NO_SYNCHRONISATION, PINNED_AND_FEW
 from hermes.model.fault import Fault
 from hermes.model.finding import Blame, Gain, Loss
 from hermes.model.host_measures import SyncCall
 from hermes.model.job import Job, Rows
+from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
-from hermes.model.step_measures import HostStall
 from hermes.profiles.rules._cost_by_rank import percents
-from hermes.profiles.rules._host import blamed, fact, host_loss, larger, lines_of, lost_in, stall_cost
+from hermes.profiles.rules._host import blamed, cost_of_waits, fact, host_loss, lines_of, lost_in
 from hermes.profiles.rules.evidence_messages import FREE_IN_CALLS
 from hermes.profiles.rules.gain_messages import NEVER_EMPTY, at_most
 from hermes.profiles.rules.rule import rule
@@ -32,9 +31,11 @@ _SHOWN = 4
     fault=Fault.EXPLICIT_SYNCHRONISATION,
     cases=("CPU-17", "CPU-19", "CPU-20", "CPU-21", "IO-08", "CPU-27"),
 )
-def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) -> Iterator[Loss]:
+def synchronisation(job: Job, times: Rows[LeafTime], syncs: Rows[SyncCall]) -> Iterator[Loss]:
     """At most one finding, of waits for the device."""
-    found = host_loss(job, FREE_IN_CALLS, LIMIT, lambda split: _cost(job, stalls, syncs, split.rank))
+    found = host_loss(
+        job, FREE_IN_CALLS, LIMIT, lambda split: cost_of_waits(job, times, split.rank, reading=False)
+    )  # fmt: skip
     if found is None:
         return
     calls = _calls(syncs, found.worst.rank)
@@ -65,12 +66,6 @@ def synchronisation(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall]) ->
 
 def _calls(syncs: Rows[SyncCall], rank: int) -> list[SyncCall]:
     return [row for row in syncs.of(rank) if not reads_back(row.operator, row.names)]
-
-
-def _cost(job: Job, stalls: Rows[HostStall], syncs: Rows[SyncCall], rank: int) -> int | None:
-    """The cost from the windows of all steps, or from the host's part of the typical step, which begins earlier."""
-    inside = [row.idle_ns for row in _calls(syncs, rank)]
-    return larger(stall_cost(job, stalls, rank, SYNCHRONISATION), sum(inside) if inside else None)
 
 
 def _place(row: SyncCall) -> str:
