@@ -98,8 +98,7 @@ def test_the_live_demo_notices_captures_explains_cures_and_measures(root: Path) 
         check=False,
     )  # fmt: skip
     said = done.stdout
-    print(said)
-    assert done.returncode == 0
+    assert done.returncode == 0, said
     assert re.search(r"noticed at step \d+: data wait", said)
     assert "captured into" in said
     assert "the capture says: " in said
@@ -109,6 +108,6 @@ def test_the_live_demo_notices_captures_explains_cures_and_measures(root: Path) 
     assert predicted
     assert measured
     # 16 samples of 1.5 ms are slept for; six workers leave a sixth of it.
-    assert float(measured[1]) > 15
-    assert float(predicted[1]) <= 1.1 * float(measured[1])
-    assert float(measured[1]) <= 1.1 * float(predicted[2])
+    assert float(measured[1]) > 15, said
+    assert float(predicted[1]) <= 1.1 * float(measured[1]), said
+    assert float(measured[1]) <= 1.1 * float(predicted[2]), said

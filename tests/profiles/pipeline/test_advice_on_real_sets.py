@@ -100,7 +100,9 @@ def test_a_capture_without_steps_is_no_step_and_its_host_gives_at_most_what_is_f
 
 
 @each(["a100_dlrm_control", "v100_dlrm_test", "a100_rank0_of_16_blocking_copies", "v100_resnet50_num_workers_4"], str)
-def test_a_cure_of_the_host_gives_no_more_than_it_holds_up_and_the_device_is_free(name: str, reported: Reported) -> None:
+def test_a_cure_of_the_host_gives_no_more_than_waits_for_it_and_the_device_is_free(
+    name: str, reported: Reported
+) -> None:
     report = reported(f"kineto/{name}.json.gz")
     hosts = [one for one in report.findings if one.replay and only_host_changes(one.replay)]
     free = [split.free_ns or 0 for split in report.steps]

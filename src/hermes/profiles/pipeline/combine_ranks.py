@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -38,9 +38,7 @@ def combine(
     measured.clear()
     compute = compute_of(_taken(kinds, RankCompute), job.steps.every)
     collected = frozenset(job.collected)
-    recorded = [
-        replace(row, peer_collected=True) if row.peer in collected else row for row in _taken(kinds, TaskWait)
-    ]
+    recorded = [replace(row, peer_collected=True) if row.peer in collected else row for row in _taken(kinds, TaskWait)]
     arrivals = list(rank_waits(job.every, job.held_up, collected))
     leaves, idle = _leaves(job, exchanged), list(_most_idle(exchanged))
     talk = JobExchange(job, exchanged)
@@ -67,8 +65,8 @@ def combine(
         spent=spent(leaves, job.steps.counts),
         lengths=lengths(leaves, job.steps.counts),
     )
-    waits = {PeerWait: _waits_that_count(recorded, arrivals)}
-    return JobMeasures(about, chosen=by_kind(rows, kinds) | waits)
+    chosen: dict[type, Iterable[object]] = {**by_kind(rows, kinds), PeerWait: _waits_that_count(recorded, arrivals)}
+    return JobMeasures(about, chosen=chosen)
 
 
 def _taken(kinds: dict[type, list[object]], kind: type[T]) -> Iterator[T]:

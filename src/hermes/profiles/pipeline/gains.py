@@ -61,8 +61,8 @@ def with_gains(
 ) -> tuple[Loss, ...]:
     """The findings with gains from a replay if it is possible; the other findings keep their bound.
 
-    No loss exceeds the step, and `within_step` bounds gains: a replay may also give what belongs to other fixes. If much
-    of the critical path has no explanation, a replay misses what that time hides: then the gain is only a bound.
+    No loss exceeds the step. `within_step` bounds gains: a replay may also give what belongs to other fixes. If much of
+    the critical path has no explanation, a replay misses what that time hides: then the gain is only a bound.
     """
     told = path is None or path.unexplained_share <= UNEXPLAINED.value
     return tuple(within_step(_with_gain(finding, replay, told=told), room) for finding in findings)

@@ -31,9 +31,7 @@ def of_sums(sums: Sequence[RecordedSum], recorder: Recorder | None) -> Message |
 def _waits(name: str) -> bool:
     """Whether a call waits for the device or for its reports: such time is no work of the host."""
     return (
-        waits_for_reports(name)
-        or reads_back(name)
-        or leaf_of_call(name) in (Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY)
+        waits_for_reports(name) or reads_back(name) or leaf_of_call(name) in (Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY)
     )
 
 

@@ -17,8 +17,8 @@ finding names the lines.
 **Reading back.** The host waits in the call until the device has finished all queued work. When the value arrives, the
 queue is empty, and the host is ahead of the device no more: until it is ahead again, the device waits for launches.
 
-**Other calls.** When the call returns, the queue is empty. The device is idle until the host launches the next task, and
-waits for launches until the host is ahead again.
+**Other calls.** When the call returns, the queue is empty. The device is idle until the host launches the next task,
+and waits for launches until the host is ahead again.
 
 ## When it is not a problem
 
