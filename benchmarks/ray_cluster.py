@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from tests.fleet.hosts.ray_nodes import NODES, Cluster, cluster
+from tests.fleet.hosts.ray_nodes import Cluster, cluster
 
 from hermes_testing import Job, generate
 from hermes_testing.markdown import replace_block, table
@@ -64,9 +64,9 @@ def measured(size: int) -> Row:
         with cluster(folder / "lab", folder / "job") as made, ThreadPoolExecutor(1) as beside:
             alone = beside.submit(_serially, made)
             begin = time.monotonic()
-            report = made.analyzed(kill=NODES, after=max(1, size // KILLED_AFTER))
+            report, killed = made.analyzed(kill=True, after=max(1, size // KILLED_AFTER))
             wall_s = time.monotonic() - begin
-            read = made.cached(NODES)
+            read = made.cached(killed)
             expected, serial_s, serial_cpu_s = alone.result()
     return {
         "ranks": size, "equal": report == expected, "sha256": hashlib.sha256(report.encode()).hexdigest(),

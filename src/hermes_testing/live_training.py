@@ -29,7 +29,7 @@ class Samples:
     def __getitem__(self, number: int) -> Any:
         if number >= len(self) // 2:
             time.sleep(_READ_S)
-        return self._torch.full((256,), float(number % 7)), number % 10
+        return self._torch.full((512,), float(number % 7)), number % 10
 
 
 def train(steps: int, *, cure: bool) -> None:
@@ -38,8 +38,8 @@ def train(steps: int, *, cure: bool) -> None:
     data: Any = importlib.import_module("torch.utils.data")
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    layers = [part for _ in range(6) for part in (torch.nn.Linear(256, 256), torch.nn.ReLU())]
-    model = torch.nn.Sequential(*layers, torch.nn.Linear(256, 10))
+    layers = [part for _ in range(5) for part in (torch.nn.Linear(512, 512), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(512, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     workers: dict[str, int] = {"num_workers": 6, "prefetch_factor": 4} if cure else {"num_workers": 0}
     for x, y in data.DataLoader(Samples(torch, steps), batch_size=_BATCH, **workers):

@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hermes.base.errors import HermesError, InputChangedError
+from hermes.profiles.api import ALL_STRETCHES
 from hermes.profiles.load import Loaded, load
 from hermes.profiles.pipeline.analyze import analyze
 from hermes.report.report_json import document
@@ -153,10 +155,9 @@ def test_untouched_files_are_shown_without_being_read(own: Path, monkeypatch: py
     fresh = load([own], Cache(own.parent / "cache"))
     assert study.document == json.loads(json.dumps(document(analyze(fresh))))
     assert json.loads(study.summary())["document"]["verdict"] == study.document["verdict"]
-    assert [(one.rank, one.notes, one.files) for one in study.loaded.ranks] == [
-        (one.rank, one.notes, one.files) for one in fresh.ranks
-    ]
-    assert study.loaded.notes == fresh.notes
+    # The tables are there: how to read the files again is not kept.
+    assert study.loaded == replace(fresh, ranks=tuple(replace(one, reading=None) for one in fresh.ranks))
+    assert study.whole() == analyze(fresh, stretches=ALL_STRETCHES)
     assert not read
 
 
@@ -187,7 +188,7 @@ def test_what_was_kept_of_the_ranks_and_is_none_is_read_again(
     kept: str, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, read = again(own, monkeypatch)
-    (file,) = (own.parent / "cache").rglob(room._RANKS)
+    (file,) = (own.parent / "cache").rglob(room._LOADED)
     file.write_text(kept)
     assert [one.rank for one in study.loaded.ranks] == [0, 1, 2]
     assert len(read) == 1

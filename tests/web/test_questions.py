@@ -32,7 +32,7 @@ ANSWERS: dict[int, tuple[list[Step], str, str]] = {
     2: ([], ".verdict", r"of each step .*Next:"),
     3: ([clicked(".go[aria-label*='rank 2, step 11']")], ".page-timeline .lead + *, .page-timeline form", r"Ranks"),
     4: ([page_of("Operators"), clicked("table.rows td.go a")], ".page-timeline form", r"Ranks"),
-    5: ([page_of("Critical path")], ".freeboxes", r"rank \d+, step \d+ · .*%"),
+    5: ([], ".timetree", r"device idle"),
     6: ([page_of("Communication")], ".heat", r"rank 0"),
     7: ([page_of("What-if"), clicked(".changes label:has-text('garbage') input")], ".outcome", r"becomes"),
     8: ([page_of("Host and input")], ".flame, .frame", r"\w"),

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hermes.base.errors import Diagnostic, HermesError, InputChangedError
+from hermes.base.errors import HermesError, InputChangedError
 from hermes.store.cache import Cache
 from hermes.store.file_index import FilesRecord, Index, State
 from hermes.store.input_files import Digests, walk
@@ -25,12 +25,12 @@ from hermes.web.listed_tables import ListedTable, listed
 if TYPE_CHECKING:
     # Loaded when needed: a kept study is shown without these modules.
     from hermes.model.report import Report
-    from hermes.profiles.api import Loaded, RankData
+    from hermes.profiles.api import Loaded
 
 Document = dict[str, object]
 _NAME = "document.json"
 _SUMMARY = "summary.json"
-_RANKS = "ranks.json"
+_LOADED = "loaded.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,18 +223,16 @@ class AnalysisSession:
 
     def _restored(self) -> Loaded | None:
         """The tables as they were when the document was made; None where some of them are missing."""
-        from hermes.profiles.api import Loaded
+        from hermes.web.kept_input import WRONG, kept_loaded
 
         if self._folder is None:
             return None
         try:
-            said = json.loads((self._folder / _RANKS).read_bytes())
-            ranks = tuple(map(_rank, said["ranks"]))
-            notes = tuple(Diagnostic.of_document(note) for note in said["notes"])
-        except (OSError, ValueError, KeyError, TypeError):
+            loaded = kept_loaded(json.loads((self._folder / _LOADED).read_bytes()), self.paths)
+        except WRONG:
             return None
-        whole = all(self._cache.find(rank.folder.name) for rank in ranks)
-        return Loaded(paths=self.paths, ranks=ranks, notes=notes) if whole else None
+        every = [*loaded.ranks, *(rank for role in loaded.roles for rank in role.ranks)]
+        return loaded if all(self._cache.find(rank.folder.name) for rank in every) else None
 
     def _again(self) -> Loaded:
         """The tables read again; they must be the same as when the document was made. Raises `HermesError`."""
@@ -257,6 +255,7 @@ class AnalysisSession:
         from hermes.profiles.api import analyze
         from hermes.report.json_lines import dumps
         from hermes.report.report_json import document
+        from hermes.web.kept_input import loaded_document
 
         loaded = self._read()
         self._phase = "analysing"
@@ -269,33 +268,12 @@ class AnalysisSession:
             with self._cache.making() as folder:
                 (folder / _NAME).write_text(dumps(self._document), "utf-8")
                 (folder / _SUMMARY).write_bytes(self._summary)
-                (folder / _RANKS).write_text(json.dumps(_ranks(loaded)), "ascii")
+                (folder / _LOADED).write_text(json.dumps(loaded_document(loaded)), "ascii")
                 manifest = {"root": ", ".join(map(str, self.paths)), "format": "report", "rank": None}
                 entry = self._cache.keep(key, folder, manifest)
         self._folder, self._key = entry.folder, key
         self._loaded = loaded
         self._record().keep(self._states, key)
-
-
-def _ranks(loaded: Loaded) -> dict[str, object]:
-    """The folders and notes of each rank's tables, in the form that `_rank` reads."""
-    ranks = [
-        {
-            "rank": rank.rank, "root": str(rank.root), "format": rank.format, "folder": str(rank.folder),
-            "notes": [note.document() for note in rank.notes], "files": list(map(str, rank.files)),
-        }
-        for rank in loaded.ranks
-    ]  # fmt: skip
-    return {"ranks": ranks, "notes": [note.document() for note in loaded.notes]}
-
-
-def _rank(said: Mapping[str, Any]) -> RankData:
-    from hermes.profiles.api import RankData
-
-    return RankData(
-        rank=said["rank"], root=Path(said["root"]), format=said["format"], folder=Path(said["folder"]),
-        notes=tuple(Diagnostic.of_document(note) for note in said["notes"]), files=tuple(map(Path, said["files"])),
-    )  # fmt: skip
 
 
 def _key(loaded: Loaded) -> str:

@@ -57,17 +57,27 @@ class Cluster:
         """How many ranks a host has read."""
         return len(list((self.hosts.lab.folder / f"node{number}" / "own" / "tables").glob("*/*/manifest.json")))
 
-    def analyzed(self, *, kill: int = 0, after: int = 1) -> str:
-        """The report of the cluster, requested on its head. Host `kill` is killed when it has read `after` ranks."""
+    def analyzed(self, *, kill: bool = False, after: int = 1) -> tuple[str, int]:
+        """The report of the cluster, requested on its head, and the killed host: the first that had read `after` ranks.
+
+        The head is never killed; without `kill` no host is, and the number is 0.
+        """
         path = self.hosts.lab.folder / "report.json"
         words = ["sh", "-c", f'exec "$@" >{path}', "sh", HERMES, "analyze", URL, "--format", "json", "--engine", "ray"]
         child = self.hosts.on(1, words, HERMES_CACHE_DIR=str(self.cache), RAY_ADDRESS=HEAD, **REACHED)
+        killed = 0
         if kill:
-            until(lambda: self.cached(kill) >= after or child.poll() is not None, 3_000)
+            # Ray alone decides which host reads first.
+            until(lambda: self._reading(after) or child.poll() is not None, 3_000)
             assert child.poll() is None, self.hosts.output(1)
-            self.hosts.kill(kill)
+            killed = self._reading(after)
+            self.hosts.kill(killed)
         assert child.wait(6_000) == 0, self.hosts.output(1)
-        return path.read_text("utf-8")
+        return path.read_text("utf-8"), killed
+
+    def _reading(self, after: int) -> int:
+        """The first host beside the head that has read this many ranks; 0 if none has."""
+        return next((number for number in range(2, NODES + 1) if self.cached(number) >= after), 0)
 
     def serially(self) -> str:
         """The report that the hub makes alone, in a cache of its own."""

@@ -524,8 +524,12 @@ def test_a_finding_stands_under_the_leaf_in_which_its_ranks_spend_what_it_costs(
     long_ = replace(finding(Fault.LAUNCH_BLOCKING, 15), about=Leaf.LONG_LAUNCH)
     cut = within_leaf(job, long_)
     assert (cut.about, cut.cost_ns) == (Leaf.DISPATCH, 15 * MS)
+    # Leaves of launching count together, and others each for itself.
     short = within_leaf(job, replace(long_, cost_ns=2 * MS))
-    assert (short.about, short.cost_ns) == (Leaf.LONG_LAUNCH, MS)
+    assert (short.about, short.cost_ns) == (Leaf.LONG_LAUNCH, 2 * MS)
+    assert within_leaf(job, replace(long_, cost_ns=25 * MS)).cost_ns == 20 * MS
+    own = Job(steps=JobSteps(()), spent={0: {Leaf.COMPILING: 2 * MS, Leaf.FIRST_CALL: 9 * MS}})
+    assert within_leaf(own, finding(Fault.COMPILATION, 9)).cost_ns == 2 * MS
     # Overlap cures no wait for another rank: exposed communication costs what is transfer.
     exposed = finding(Fault.EXPOSED_COMMUNICATION, 40)
     waits = Job(steps=JobSteps(()), spent={0: {Leaf.TRANSFER: 2 * MS, Leaf.WAIT: 38 * MS}})
