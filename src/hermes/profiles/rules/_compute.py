@@ -50,7 +50,7 @@ def lost(
         ns = part(row) if row is not None else None
         if row is None or ns is None or not row.kernel_ns or not by_share(of_kernels, ns / row.kernel_ns):
             return None
-        return min(ns, _most(split))
+        return min(ns, _most(split, split.window_ns))
 
     found = loss(job, what, of_window, cost)
     if found is None:
@@ -66,9 +66,9 @@ def lost(
     return replace(found, evidence=(*found.evidence, share))
 
 
-def _most(split: StepSplit) -> int:
+def _most(split: StepSplit, step_ns: int) -> int:
     """The most that a part of compute can cost a step: its compute; without a device, where operators run, the step."""
-    return split.window_ns if split.compute_ns is None else split.compute_ns
+    return step_ns if split.compute_ns is None else split.compute_ns
 
 
 def per_step(
@@ -113,17 +113,11 @@ def operators(
     def length(split: StepSplit) -> int:
         return means.get(split.rank, split.window_ns) if split.compute_ns is None else split.window_ns
 
-    def most(split: StepSplit) -> int:
-        return length(split) if split.compute_ns is None else split.compute_ns
+    def cost(split: StepSplit) -> int | None:
+        ns = by_rank.get(split.rank)
+        return None if ns is None else min(round(ns), _most(split, length(split)))
 
-    found = loss(
-        job,
-        what,
-        limit,
-        lambda split: min(round(by_rank[split.rank]), most(split)) if split.rank in by_rank else None,
-        length,
-    )
-    return found
+    return loss(job, what, limit, cost, length)
 
 
 def longest(ops: Rows[OperatorCost], ns: Callable[[OperatorCost], float]) -> list[OperatorCost]:
