@@ -1,4 +1,4 @@
-"""Measures of the host: its work by reason, dispatch, stalls, settings. Integer nanoseconds; None is "not measured"."""
+"""Measures of the host: its work by reason, dispatch, waits, settings. Integer nanoseconds; None is "not measured"."""
 
 from __future__ import annotations
 

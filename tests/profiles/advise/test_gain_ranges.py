@@ -8,7 +8,7 @@ from hermes.base.say import say
 from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Loss
 from hermes.model.plan import NoiseFloor
-from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, ranged, within_step
+from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, ranged, with_ranges, within_step
 from hermes.profiles.tree.gain_spread import spread_of
 
 REPLAYED = Gain(low_ns=1_000, high_ns=3_000, method="replay", basis="replayed")
@@ -93,4 +93,9 @@ def lost(cost: int, low: int, *specs: str, fault: Fault = Fault.SYNCHRONISING_CA
 def test_a_cost_stays_what_was_measured_and_a_replay_may_give_what_waited_for_it(loss: Loss, gain: int) -> None:
     found = within_step(loss, ROOM)
     assert (found.cost_ns, found.share, found.gain.high_ns) == (loss.cost_ns, loss.share, gain)
-    assert ("work that waited for this" in say(found.gain.method)) is (found.gain.low_ns > loss.cost_ns)
+
+
+def test_a_replay_that_gives_more_than_the_cost_says_why() -> None:
+    certain = CostCertainty(floor=known(0).floor, room=ROOM)
+    found = with_ranges([lost(10_000, ns, "sync:none") for ns in (13_000, 10_400, 9_000)], certain)
+    assert ["work that waited for this" in say(one.gain.method) for one in found] == [True, False, False]

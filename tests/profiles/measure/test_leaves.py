@@ -842,6 +842,21 @@ def test_of_many_ranks_each_keeps_its_leaves_and_64_their_places() -> None:
     assert {(row.leaf, row.step_ns) for row in rows if row.rank == 1} == {(Leaf.PYTHON, 2), (Leaf.DISPATCH, 2)}
 
 
+def test_a_rank_whose_leaves_are_summed_still_tells_reads_from_other_waits() -> None:
+    def rank(number: int) -> list[LeafTime]:
+        return [
+            LeafTime(
+                rank=number, leaf=Leaf.SYNCHRONISATION, how=how, what=what, place=place, awaited=None, total_ns=number,
+                step_ns=1, long_ns=0,
+            )
+            for how, what in ((How.CALL, "aten::item"), (How.LOST_LEAD, "aten::item"), (How.CALL, "synchronize"))
+            for place in ("a.py:1", "b.py:2")
+        ]  # fmt: skip
+
+    rows = list(job_leaves([rank(number) for number in range(1, 201)]))
+    assert {(row.what, row.total_ns) for row in rows if row.rank == 2} == {("aten::item", 8), ("synchronize", 4)}
+
+
 def test_a_rank_that_waits_for_hundreds_names_those_that_it_waits_for_longest() -> None:
     count = 50
     tables = draw("\n".join(f"rank0.comm  {'.' * at * 2}##" for at in range(count)))

@@ -208,6 +208,12 @@ def test_other_waits_for_the_device_are_found_with_their_line(
     assert (finding.cost_ns, finding.blames) == (90, ("main.py(350): train",))
 
 
+def test_without_a_device_nothing_is_told_of_waits_for_it(measures: Make, blind: Make, held: Make) -> None:
+    one = measures([blind()], held("aten::item", 500), held("synchronize", 500))
+    assert silent(cpu003.tensor_to_host, one)
+    assert silent(cpu005.synchronisation, one)
+
+
 def test_parts_of_a_leaf_without_a_name_are_shared_out_like_those_with_one(
     measures: Make, split: Make, held: Make
 ) -> None:

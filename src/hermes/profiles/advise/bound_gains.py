@@ -107,10 +107,7 @@ def within_step(finding: Loss, room: GainBound) -> Loss:
     if room.step_ns:
         most = min(most, room.step_ns)
         most = min(most, max(room.host_ns, room.mean_ns)) if of_host(finding) else most
-    gain = at_most(finding.gain, most)
-    if gain.replayed and gain.low_ns > cost:
-        gain = replace(gain, method=frees(method=gain.method))
-    return replace(finding, cost_ns=cost, share=min(share, 1.0), gain=gain)
+    return replace(finding, cost_ns=cost, share=min(share, 1.0), gain=at_most(finding.gain, most))
 
 
 def reach_ns(finding: Loss, room: GainBound) -> int:
@@ -121,7 +118,7 @@ def reach_ns(finding: Loss, room: GainBound) -> int:
     low = gain.expected_ns
     if finding.fault is Fault.STRAGGLER:
         return max(cost, min(low, room.waits_ns))
-    if only_host_changes(finding.replay):
+    if finding.replay and only_host_changes(finding.replay):
         return max(cost, min(low, round(_BEYOND * cost), room.host_ns))
     return cost
 
@@ -164,7 +161,7 @@ def _most(job: Job, finding: Loss, leaves: frozenset[Leaf]) -> int:
 def within_leaf(job: Job, finding: Loss) -> Loss:
     """The finding under the leaf that it costs, with its share of the tree's step.
 
-    The cost is limited to the time of that leaf, the gain to the time of all leaves that the finding explains.
+    The cost is limited as `leaf_of` says, the gain to the time of all leaves that the finding explains.
     """
     most, leaf = _most_of_leaves(job, finding), leaf_of(job, finding)
     if most is None or leaf is None:
@@ -247,8 +244,14 @@ def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
 
 
 def with_ranges(findings: Sequence[Loss], known: CostCertainty) -> tuple[Loss, ...]:
-    """The findings with their gains as ranges, within the time of the leaves that they explain."""
-    return tuple(
-        replace(one, gain=ranged(one.gain, one.replay, known.held_ns(known.most_of([one], one.replay), [one])))
-        for one in findings
-    )
+    """The findings with their gains as ranges, within the time of the leaves that they explain.
+
+    If a replay gives more than the cost and what a count of it may have missed, the method of the gain says why.
+    """
+    return tuple(replace(one, gain=_in_range(one, known)) for one in findings)
+
+
+def _in_range(one: Loss, known: CostCertainty) -> Gain:
+    gain = ranged(one.gain, one.replay, known.held_ns(known.most_of([one], one.replay), [one]))
+    waited = gain.replayed and one.replay and gain.expected_ns > (1 + _BESIDE) * one.cost_ns
+    return replace(gain, method=frees(method=gain.method)) if waited else gain

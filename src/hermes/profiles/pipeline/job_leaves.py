@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hermes.model.leaf import Leaf
+from hermes.model.leaf import HOST_WAITS, Leaf
 from hermes.model.leaf_time import How, LeafTime, PathRank, lengths
 from hermes.model.step_measures import StepSplit
 from hermes.model.typical_step import typical_step
@@ -70,14 +70,14 @@ def leaves_of_splits(splits: Iterable[StepSplit]) -> Iterator[LeafTime]:
 
 
 def _by_leaf(rows: Sequence[LeafTime]) -> Iterator[LeafTime]:
-    """One row for each leaf and each awaited rank."""
-    sums: dict[tuple[int, Leaf, int | None], tuple[int, int, int]] = {}
+    """One row for each leaf and each awaited rank; waits for the device keep their calls, which are few."""
+    sums: dict[tuple[int, Leaf, str, int | None], tuple[int, int, int]] = {}
     for row in rows:
-        key = (row.rank, row.leaf, row.awaited)
+        key = (row.rank, row.leaf, row.what if row.leaf in HOST_WAITS else "", row.awaited)
         total, one, slow = sums.get(key, (0, 0, 0))
         sums[key] = (total + row.total_ns, one + row.step_ns, slow + row.long_ns)
-    for (rank, leaf, awaited), (total, one, slow) in sums.items():
+    for (rank, leaf, what, awaited), (total, one, slow) in sums.items():
         yield LeafTime(
-            rank=rank, leaf=leaf, how=How.OTHERS, what="", place="", awaited=awaited, total_ns=total, step_ns=one,
+            rank=rank, leaf=leaf, how=How.OTHERS, what=what, place="", awaited=awaited, total_ns=total, step_ns=one,
             long_ns=slow,
         )  # fmt: skip

@@ -181,14 +181,24 @@ def outside(events: Rows[HostEvents], rank: int, what: str, kinds: Collection[st
 def cost_of_waits(job: Job, times: Rows[LeafTime], rank: int, *, reading: bool) -> int | None:
     """The rank's time a step in the leaves of a waiting host, of calls that read numbers back, or of all others.
 
-    Small parts of a leaf are not told apart: they are shared out like the parts that are. None if nothing is known.
+    Small parts of a leaf are not told apart: they are shared out like the parts that are. None if nothing is known, or
+    if no device was recorded.
     """
-    room = job.room_ns(rank, HOST_WAITS)
-    told = [row for row in times.of(rank) if row.leaf in HOST_WAITS and row.what]
-    whole = sum(row.total_ns for row in told)
+    room = job.room_ns(rank, HOST_WAITS) if has_device(job, rank) else None
+    whole = sum(row.total_ns for row in _waits(times, rank))
     if room is None or not whole:
         return None
-    return room * sum(row.total_ns for row in told if reads_back(row.what) is reading) // whole
+    return room * sum(row.total_ns for row in waits_of(times, rank, reading=reading)) // whole
+
+
+def waits_of(times: Rows[LeafTime], rank: int, *, reading: bool) -> list[LeafTime]:
+    """The parts of these leaves that are of calls that read numbers back, or of all others; the longest first."""
+    return [row for row in _waits(times, rank) if reads_back(row.what) is reading]
+
+
+def _waits(times: Rows[LeafTime], rank: int) -> list[LeafTime]:
+    rows = (row for row in times.of(rank) if row.leaf in HOST_WAITS and row.what)
+    return sorted(rows, key=lambda row: (-row.total_ns, row.what, row.place))
 
 
 def larger(*costs: int | None) -> int | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hermes.base.message import Count, Name, message, sentence
 
 CALLS = sentence("evidence.calls")
-HOST_TIME = sentence("evidence.host_time_in_them")
 LONGEST_CALL = sentence("evidence.longest_call")
 STEPS_HIT = sentence("evidence.steps_hit")
 MEDIAN_FETCH = sentence("evidence.median_fetch")
@@ -14,6 +13,7 @@ LONG_FETCHES = sentence("evidence.long_fetches")
 DEMAND = sentence("evidence.demand")
 SUPPLY = sentence("evidence.supply")
 FREE_IN_CALLS = sentence("evidence.free_in_calls")
+IN_WAITS = sentence("evidence.in_waits")
 HANDING_OVER = sentence("evidence.handing_over")
 LEFT_ON_DEVICE = sentence("evidence.left_on_device")
 

@@ -11,7 +11,7 @@ from hermes.knowledge.blocking_calls import is_copy, reads_back, waits_for_repor
 from hermes.knowledge.collectives import collective_of_kernel
 from hermes.knowledge.leaf_names import leaf_of_call, leaf_of_operator
 from hermes.knowledge.recorders import UNKNOWN_ON_ASCEND, Recorder
-from hermes.model.leaf import Leaf
+from hermes.model.leaf import HOST_WAITS, Leaf
 from hermes.model.sum_measures import RecordedSum
 from hermes.profiles.tree import messages as say_that
 
@@ -30,9 +30,7 @@ def of_sums(sums: Sequence[RecordedSum], recorder: Recorder | None) -> Message |
 
 def _waits(name: str) -> bool:
     """Whether a call waits for the device or for its reports: such time is no work of the host."""
-    return (
-        waits_for_reports(name) or reads_back(name) or leaf_of_call(name) in (Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY)
-    )
+    return waits_for_reports(name) or reads_back(name) or leaf_of_call(name) in HOST_WAITS
 
 
 def _leaf(row: RecordedSum) -> Leaf:

@@ -26,7 +26,7 @@ from hermes.knowledge.leaf_names import (
     waits,
 )
 from hermes.knowledge.user_code import frame_of, is_comprehension, is_own, own_line, stands_before
-from hermes.model.leaf import Leaf
+from hermes.model.leaf import HOST_WAITS, Leaf
 from hermes.model.tables import RUNTIME_KINDS
 from hermes.profiles.measure.leaves.encode_texts import coded, pairs_of
 from hermes.profiles.measure.leaves.nesting import (
@@ -349,7 +349,7 @@ class CallTrees:
     @cached_property
     def waiting(self) -> Bools:
         """A mask of the runtime calls that wait for the device, and of frames as for `runtime_leaf`."""
-        waits = [one in (Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY) for one in LEAVES]
+        waits = [one in HOST_WAITS for one in LEAVES]
         return np.array([*waits, False], dtype=bool)[self.runtime_leaf]
 
     @cached_property

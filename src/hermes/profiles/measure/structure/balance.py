@@ -116,7 +116,7 @@ def _most_uneven(rows: pl.DataFrame) -> list[str]:
     by_step = rows.group_by("label", "step").agg(_OVER)
     over = dict(by_step.group_by("label").agg(pl.col("over").median()).iter_rows())
     ranks = dict(rows.group_by("label").agg(pl.col("rank").unique().sort()).iter_rows())
-    return sorted(over, key=lambda label: (-(over[label] or 0.0), ranks[label]))[:_MOST_GROUPS]
+    return sorted(over, key=lambda label: (-(over[label] or 0.0), ranks[label], label))[:_MOST_GROUPS]
 
 
 def _balance(

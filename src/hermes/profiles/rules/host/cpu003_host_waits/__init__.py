@@ -2,20 +2,20 @@
 
 ## What it detects
 
-**Reading back.** The rule counts idle time of the device while the host reads a tensor's value, and later idle time for
-want of the lead that the read cost the host. `.item()`, `float(tensor)` and a Python `if` on a tensor all end in
-`aten::_local_scalar_dense`. The time is per step, as a share of the window: it is the leaves *a synchronising call*
-and *a blocking copy* of the time tree, as far as reads made them. With stacks or Python frames, the finding names the
-lines that read.
+**Reading back.** The rule counts idle time of the device while the host reads a tensor's value, and later, while the
+device waits for launches because the host lost its head start in the read. `.item()`, `float(tensor)` and a Python `if`
+on a tensor all end in `aten::_local_scalar_dense`. The time is per step, as a share of the window: it is the part of
+the leaves *a synchronising call* and *a blocking copy* that reads take. With stacks or Python frames, the finding names
+the lines that read.
 
-**Other calls.** The rule counts the rest of these leaves: calls that wait for the device (`synchronize`, blocking
-copies), and the lead that they cost. The time is per step, as a share of the step. With stacks or Python frames, the
-finding names the lines.
+**Other calls.** The rule counts the rest of these leaves: idle time of the device in calls that wait for it
+(`synchronize`, blocking copies), and after them until the host is ahead of the device again. The time is per step, as a
+share of the step. With stacks or Python frames, the finding names the lines.
 
 ## Why it costs you
 
 **Reading back.** The host waits in the call until the device has finished all queued work. When the value arrives, the
-queue is empty, and the host is ahead of the device no more: until it is ahead again, the device waits for launches.
+queue is empty: until the host is ahead of the device again, the device waits for launches.
 
 **Other calls.** When the call returns, the queue is empty. The device is idle until the host launches the next task,
 and waits for launches until the host is ahead again.

@@ -15,8 +15,8 @@ from hermes.model.job import Job, Rows
 from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
 from hermes.profiles.rules._cost_by_rank import loss, percents
-from hermes.profiles.rules._host import blamed, cost_of_waits, fact, lines_of, lost_in
-from hermes.profiles.rules.evidence_messages import CALLS, FREE_IN_CALLS, LONGEST_CALL
+from hermes.profiles.rules._host import blamed, cost_of_waits, fact, lines_of, lost_in, waits_of
+from hermes.profiles.rules.evidence_messages import CALLS, IN_WAITS, LONGEST_CALL
 from hermes.profiles.rules.gain_messages import NEVER_EMPTY, at_most
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import some_of
@@ -28,13 +28,13 @@ _SHOWN = 3
 @rule("CPU003", state="stable", fault=Fault.SYNCHRONISING_CALL, cases=("CPU-18", "CPU-19"))
 def tensor_to_host(job: Job, times: Rows[LeafTime], syncs: Rows[SyncCall]) -> Iterator[Loss]:
     """At most one finding, of reads of a tensor on the host."""
-    found = loss(job, FREE_IN_CALLS, LIMIT, lambda split: cost_of_waits(job, times, split.rank, reading=True))
+    found = loss(job, IN_WAITS, LIMIT, lambda split: cost_of_waits(job, times, split.rank, reading=True))
     if found is None:
         return
     rank = found.worst.rank
     calls = [row for row in syncs.of(rank) if reads_back(row.operator, row.names)]
     lines = lines_of(calls)
-    names = sorted({row.operator for row in calls if row.operator})
+    names = dict.fromkeys(row.what for row in waits_of(times, rank, reading=True))
     yield Loss(
         message=reading_back(share=percents(found.share), on=some_of(job, found.ranks)),
         ranks=found.ranks,

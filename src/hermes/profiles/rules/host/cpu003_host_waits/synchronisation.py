@@ -15,8 +15,8 @@ from hermes.model.job import Job, Rows
 from hermes.model.leaf_time import LeafTime
 from hermes.model.limit import Limit
 from hermes.profiles.rules._cost_by_rank import percents
-from hermes.profiles.rules._host import blamed, cost_of_waits, fact, host_loss, lines_of, lost_in
-from hermes.profiles.rules.evidence_messages import FREE_IN_CALLS
+from hermes.profiles.rules._host import blamed, cost_of_waits, fact, host_loss, lines_of, lost_in, waits_of
+from hermes.profiles.rules.evidence_messages import IN_WAITS
 from hermes.profiles.rules.gain_messages import NEVER_EMPTY, at_most
 from hermes.profiles.rules.rule import rule
 from hermes.profiles.rules.title_messages import some_of
@@ -34,13 +34,14 @@ _SHOWN = 4
 def synchronisation(job: Job, times: Rows[LeafTime], syncs: Rows[SyncCall]) -> Iterator[Loss]:
     """At most one finding, of waits for the device."""
     found = host_loss(
-        job, FREE_IN_CALLS, LIMIT, lambda split: cost_of_waits(job, times, split.rank, reading=False)
+        job, IN_WAITS, LIMIT, lambda split: cost_of_waits(job, times, split.rank, reading=False)
     )  # fmt: skip
     if found is None:
         return
     calls = _calls(syncs, found.worst.rank)
-    names = sorted({name for row in calls for name in row.names})
-    copies = bool(calls) and any(is_copy(name) for name in max(calls, key=lost_in).names)
+    names = list(dict.fromkeys(row.what for row in waits_of(times, found.worst.rank, reading=False)))
+    # The step of median length may lack the calls.
+    copies = any(map(is_copy, max(calls, key=lost_in).names if calls else names[:1]))
     said = copying if copies else waiting
     yield Loss(
         fault=Fault.COPIES_FROM_PAGEABLE_MEMORY if copies else None,
