@@ -140,7 +140,7 @@ def _host_rows(text: str) -> tuple[object, ...]:
     call = SyncCall(
         rank=0, step=50, names=(text, "aclrtMemcpy"), operator=text, source=f"{text}/main.py(485): f{text}", calls=8,
         wait_ns=86_770_000, compute_ns=2_800_000, comm_ns=82_000_000, copy_ns=0, idle_ns=1_970_000, refill_ns=626_000,
-        longest_ns=85_525_760,
+        longest_ns=85_525_760, longest_at_ns=1_000,
     )  # fmt: skip
     event = HostEvents(
         rank=0, what="compilation", steps=1, steps_hit=1, calls=19, ns=14_231_860, longest_ns=1_890_690,

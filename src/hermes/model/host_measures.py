@@ -130,6 +130,7 @@ class SyncCall:
     idle_ns: int = field("it had nothing to do", "Idle", "空闲", of="wait_ns")
     refill_ns: int = field("it had nothing to do from their ends to the next task", "Refilling", "重新填充")
     longest_ns: int = field("longest call", "Longest", "最长")
+    longest_at_ns: int = field("when it began, on the clock of the rank", "Longest at", "最长的开始", kind="moment")
 
 
 @measure("host.events", title="Events of the host", zh="主机事件", shown=lambda row: row.calls != 0)

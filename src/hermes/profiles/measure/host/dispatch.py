@@ -210,7 +210,7 @@ def sync_calls(rows: StepRows) -> tuple[SyncCall, ...]:
     found = []
     place = pl.when(pl.col("operator") == "").then("name").otherwise("operator").alias("place")
     for (_, source), own in waits.with_columns(place).partition_by("place", "source", as_dict=True).items():
-        when = spans(own)
+        when, longest = spans(own), own.row(int(own["dur_ns"].arg_max() or 0), named=True)
         compute, comm, copy = ((when & part).total for part in split)
         found.append(
             SyncCall(
@@ -226,7 +226,8 @@ def sync_calls(rows: StepRows) -> tuple[SyncCall, ...]:
                 copy_ns=copy,
                 idle_ns=when.total - compute - comm - copy,
                 refill_ns=_refill(when, busy, rows.tasks, own),
-                longest_ns=int(own["dur_ns"].to_numpy().max()),
+                longest_ns=longest["dur_ns"],
+                longest_at_ns=longest["start_ns"],
             )
         )
     return tuple(sorted(found, key=lambda row: (-row.wait_ns, row.names, row.operator, row.source or "")))

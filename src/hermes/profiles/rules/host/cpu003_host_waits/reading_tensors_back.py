@@ -53,7 +53,8 @@ def _facts(job: Job, rank: int, calls: list[SyncCall]) -> Iterator[Evidence]:
     """How often the step reads, the longest read, and the lines that read, by the free time they leave."""
     if calls:
         yield fact(job, rank, CALLS, sum(row.calls for row in calls), "calls")
-        yield fact(job, rank, LONGEST_CALL, max(row.longest_ns for row in calls), "ns")
+        longest = max(calls, key=lambda call: call.longest_ns)
+        yield fact(job, rank, LONGEST_CALL, longest.longest_ns, "ns", at_ns=longest.longest_at_ns)
     for row in sorted(calls, key=lambda call: (-lost_in(call), call.source or ""))[:_SHOWN]:
         where = waits(calls=str(row.calls), line=row.source) if row.source else waits_somewhere(calls=str(row.calls))
         yield fact(job, row.rank, where, lost_in(row), "ns")
