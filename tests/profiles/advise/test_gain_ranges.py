@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hermes.base.say import say
 from hermes.model.fault import Fault
 from hermes.model.finding import Gain, Loss
+from hermes.model.job import Job
+from hermes.model.leaf import Leaf
 from hermes.model.plan import NoiseFloor
-from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, ranged, with_ranges, within_step
+from hermes.model.typical_step import JobSteps
+from hermes.profiles.advise.bound_gains import CostCertainty, GainBound, ranged, with_ranges, within_leaf, within_step
 from hermes.profiles.tree.gain_spread import spread_of
 
 REPLAYED = Gain(low_ns=1_000, high_ns=3_000, method="replay", basis="replayed")
@@ -99,3 +104,11 @@ def test_a_replay_that_gives_more_than_the_cost_says_why() -> None:
     certain = CostCertainty(floor=known(0).floor, room=ROOM)
     found = with_ranges([lost(10_000, ns, "sync:none") for ns in (13_000, 10_400, 9_000)], certain)
     assert ["work that waited for this" in say(one.gain.method) for one in found] == [True, False, False]
+
+
+def test_faster_launches_give_at_most_their_leaves_and_the_waits_after_which_the_host_lags_behind() -> None:
+    spent = {0: {Leaf.DISPATCH: 10_000, Leaf.SYNCHRONISATION: 4_000, Leaf.PYTHON: 50_000}}
+    job = Job(steps=JobSteps(()), spent=spent, lengths={0: 100_000})
+    made = lost(10_000, 40_000, "launch:graph", fault=Fault.DISPATCH)
+    found = within_leaf(job, within_step(replace(made, about=Leaf.DISPATCH), ROOM))
+    assert (found.cost_ns, found.gain.low_ns, found.gain.high_ns) == (10_000, 14_000, 14_000)

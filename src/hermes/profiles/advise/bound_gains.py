@@ -45,6 +45,11 @@ def only_host_changes(specs: Sequence[str]) -> bool:
     return all(spec.startswith(_OF_HOST) for spec in specs)
 
 
+def launches(specs: Sequence[str]) -> bool:
+    """Whether one of these changes makes launches faster."""
+    return any(spec.startswith("launch:") for spec in specs)
+
+
 def of_host(finding: Loss) -> bool:
     """Whether only the host can give the finding's gain, in captured steps: by its changes, or as a device is idle."""
     if finding.gain.before or finding.endangers:
@@ -119,15 +124,22 @@ def reach_ns(finding: Loss, room: GainBound) -> int:
     if finding.fault is Fault.STRAGGLER:
         return max(cost, min(low, room.waits_ns))
     if finding.replay and only_host_changes(finding.replay):
-        return max(cost, min(low, round(_BEYOND * cost), room.host_ns))
+        # What faster launches give is bounded by their leaves: see `_most_of_leaves`.
+        most = room.host_ns if launches(finding.replay) else min(round(_BEYOND * cost), room.host_ns)
+        return max(cost, min(low, most))
     return cost
 
 
 def _most_of_leaves(job: Job, finding: Loss) -> int | None:
-    """The largest time of a rank in the finding's leaves, in ns per step; None for waits and risks."""
+    """The largest time of a rank in the leaves that a fix may shorten, in ns per step; None for waits and risks.
+
+    These are the leaves that the finding explains. Faster launches also shorten the time that the host needs to be
+    ahead again after it has waited for the device.
+    """
     if finding.about is Leaf.WAIT or finding.awaited or finding.endangers:
         return None
-    rooms = (job.room_ns(rank, finding.explains) for rank in finding.ranks or job.spent)
+    leaves = finding.explains | (HOST_WAITS if launches(finding.replay) else frozenset())
+    rooms = (job.room_ns(rank, leaves) for rank in finding.ranks or job.spent)
     return max((room for room in rooms if room is not None), default=None)
 
 
@@ -201,7 +213,7 @@ class CostCertainty:
         Recorded steps differ, as steps after a fix will: both medians are off by chance. A count also misses what a
         cause does to calls and tasks beside it. A count of launches misses what a slow host does between launches.
         """
-        beside = _BESIDE_LAUNCHES if any(spec.startswith("launch:") for spec in specs) else _BESIDE
+        beside = _BESIDE_LAUNCHES if launches(specs) else _BESIDE
         off = hypot(beside * cost_ns, _BY_CHANCE * self.floor.ns)
         if self.room.step_ns and specs and only_host_changes(specs):
             return min(round(cost_ns + off), max(self.room.host_ns, min(cost_ns, self.room.mean_ns)))
