@@ -107,7 +107,7 @@ def test_a_replay_that_gives_more_than_the_cost_says_why() -> None:
 
 
 def test_faster_launches_give_at_most_their_leaves_and_the_waits_after_which_the_host_lags_behind() -> None:
-    spent = {0: {Leaf.DISPATCH: 10_000, Leaf.SYNCHRONISATION: 4_000, Leaf.PYTHON: 50_000}}
+    spent = {0: {Leaf.DISPATCH: 10_000, Leaf.SYNCHRONISATION: 4_000, Leaf.GARBAGE_COLLECTION: 50_000}}
     job = Job(steps=JobSteps(()), spent=spent, lengths={0: 100_000})
     made = lost(10_000, 40_000, "launch:graph", fault=Fault.DISPATCH)
     found = within_leaf(job, within_step(replace(made, about=Leaf.DISPATCH), ROOM))
