@@ -88,6 +88,8 @@ def _gains(report: Report) -> Iterator[str]:
     for one in (*report.findings, *report.plan.minor):
         if not 0 <= one.gain.low_ns <= one.gain.high_ns:
             yield f"{one.code}: a gain of {one.gain.low_ns} to {one.gain.high_ns} ns"
+        if 0 < one.gain.low_ns == one.gain.high_ns:
+            yield f"{one.code}: a range that is a point, {one.gain.high_ns} ns"
         if one.gain.high_ns > known.most_of([one], one.replay) and not one.endangers:
             yield f"{one.code} gives {one.gain.high_ns} ns and costs {one.cost_ns}"
         if room.step_ns and of_host(one) and one.gain.high_ns > max(room.host_ns, room.mean_ns):

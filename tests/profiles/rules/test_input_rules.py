@@ -182,8 +182,9 @@ def test_workers_hide_no_more_than_the_cores_beside_the_compute_allow(
         found_ = found(io001.no_workers, measures([blind()], row, *told(cpu__cores=cores, torch__num_threads=threads)))
         return found_.gain.low_ns, found_.gain.high_ns
 
-    # Two threads keep both cores busy for half of the step: only half of making batches fits on the second core.
-    assert job(cores="2", threads="2") == (250, 500)
+    # Two threads keep both cores busy for half of the step: only half of making batches fits on the second core, and
+    # workers hide three quarters of that at least.
+    assert job(cores="2", threads="2") == (188, 500)
     assert job(cores="2", threads="1") == (500, 500)
     assert job(cores="16", threads="8") == (500, 500)
 

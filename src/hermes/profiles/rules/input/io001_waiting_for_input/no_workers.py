@@ -36,6 +36,9 @@ from hermes.profiles.rules.rule import rule
 
 LIMIT = Limit(value=0.05, unit="of step", source="docs/evidence/host-limits.md")
 CHEAPER = Limit(value=0.5, unit="of the time to make batches is won at least", source="docs/evidence/host-limits.md")
+HIDDEN = Limit(
+    value=0.75, unit="of the time that free cores can hide is hidden at least", source="docs/evidence/gain-ranges.md"
+)  # fmt: skip
 MOSTLY = Limit(value=0.5, unit="of fetching", source="docs/evidence/host-limits.md")
 
 
@@ -108,7 +111,8 @@ def _gain(
     least, most = (_hidden_ns(found, cores / len(job.steps.counts), one) for one in (threads, 1))
     if least >= found.cost_ns:
         return gain
-    return replace(gain, low_ns=least, high_ns=most, method=on_shared_cores(method=gain.method), basis="bound")
+    low = round(HIDDEN.value * least)
+    return replace(gain, low_ns=low, high_ns=most, method=on_shared_cores(method=gain.method), basis="bound")
 
 
 def _hidden_ns(found: Spent, cores: float, threads: int) -> int:
