@@ -11,7 +11,7 @@ from hermes.model.finding import Blame, Evidence, FindingMoment, Gain
 from hermes.model.host_measures import Before, HostEvents, SettingValues, SyncCall
 from hermes.model.job import Job, Rows
 from hermes.model.leaf import HOST_WAITS
-from hermes.model.leaf_time import LeafTime
+from hermes.model.leaf_time import LeafTime, spent
 from hermes.model.limit import Limit
 from hermes.model.step_measures import StepSplit
 from hermes.profiles.rules import evidence_messages as say
@@ -185,20 +185,18 @@ def cost_of_waits(job: Job, times: Rows[LeafTime], rank: int, *, reading: bool) 
     if no device was recorded.
     """
     room = job.room_ns(rank, HOST_WAITS) if has_device(job, rank) else None
-    whole = sum(row.total_ns for row in _waits(times, rank))
-    if room is None or not whole:
+    told = {kind: waits_of(times, rank, reading=kind) for kind in (True, False)}
+    parts = {kind: sum(spent(rows, job.steps.counts).get(rank, {}).values()) for kind, rows in told.items()}
+    if room is None or not any(parts.values()):
         return None
-    return room * sum(row.total_ns for row in waits_of(times, rank, reading=reading)) // whole
+    return room * parts[reading] // sum(parts.values())
 
 
 def waits_of(times: Rows[LeafTime], rank: int, *, reading: bool) -> list[LeafTime]:
     """The parts of these leaves that are of calls that read numbers back, or of all others; the longest first."""
-    return [row for row in _waits(times, rank) if reads_back(row.what) is reading]
-
-
-def _waits(times: Rows[LeafTime], rank: int) -> list[LeafTime]:
     rows = (row for row in times.of(rank) if row.leaf in HOST_WAITS and row.what)
-    return sorted(rows, key=lambda row: (-row.total_ns, row.what, row.place))
+    told = (row for row in rows if reads_back(row.what) is reading)
+    return sorted(told, key=lambda row: (-row.total_ns, row.what, row.place))
 
 
 def larger(*costs: int | None) -> int | None:
