@@ -114,8 +114,9 @@ def test_a_watcher_that_is_killed_changes_nothing_and_is_told(place: Place, colu
 
 
 def test_what_a_step_is_is_said_and_a_job_without_one_is_told_what_to_write(place: Place) -> None:
-    # It is said where a look, one a second, meets the training before it ends.
-    longer = SEVEN.replace("range(300)", "range(3000)")
+    # It is said where a look, one a second, meets the training before it ends, and before its first capture: with so
+    # few steps there is none.
+    longer = SEVEN.replace("range(300)", "range(100)").replace("0.002", "0.05")
     assert "hermes: a step is each call of hermes.inside.step()\n" in run(place, longer).stderr
     said = run(place, "raise SystemExit(3)")
     assert said.returncode == 3
