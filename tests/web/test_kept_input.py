@@ -11,7 +11,8 @@ import pytest
 
 from hermes.profiles.api import load
 from hermes.store.cache import Cache
-from hermes.web.kept_input import WRONG, kept_loaded, loaded_document
+from hermes.store.serialize_rows import WRONG
+from hermes.web.kept_input import kept_loaded, loaded_document
 
 
 def test_all_of_what_was_loaded_comes_back(job: Path, tmp_path: Path) -> None:

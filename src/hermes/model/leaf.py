@@ -88,7 +88,7 @@ IDLE = frozenset(leaf for leaf in Leaf if leaf.part == "idle")
 LAUNCHES = frozenset({Leaf.DISPATCH, Leaf.LONG_LAUNCH})
 """The leaves of a device that waits for launches."""
 HOST_WAITS = frozenset({Leaf.SYNCHRONISATION, Leaf.BLOCKING_COPY})
-"""The leaves of a device that is idle because the host waited for it: in the wait, and later for the lead it cost."""
+"""The leaves of a device that is idle while the host waits for it, and later until the host is ahead again."""
 
 
 class Risk(Word):

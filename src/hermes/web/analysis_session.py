@@ -223,7 +223,8 @@ class AnalysisSession:
 
     def _restored(self) -> Loaded | None:
         """The tables as they were when the document was made; None where some of them are missing."""
-        from hermes.web.kept_input import WRONG, kept_loaded
+        from hermes.store.serialize_rows import WRONG
+        from hermes.web.kept_input import kept_loaded
 
         if self._folder is None:
             return None

@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from hermes.base.errors import Diagnostic
 from hermes.store.rank_data import RankData
-from hermes.store.serialize_rows import WRONG as NOT_ROWS
 from hermes.store.serialize_rows import row_as_json, row_from_json
 
 if TYPE_CHECKING:
     from hermes.profiles.api import Loaded
-
-WRONG = (*NOT_ROWS, OSError)
-"""The exceptions that `kept_loaded` may raise."""
 
 
 def loaded_document(loaded: Loaded) -> dict[str, object]:
@@ -33,7 +29,7 @@ def loaded_document(loaded: Loaded) -> dict[str, object]:
 
 
 def kept_loaded(said: Mapping[str, Any], paths: tuple[Path, ...]) -> Loaded:
-    """What was loaded from `paths`; raises an error of `WRONG` for anything but a `loaded_document`."""
+    """What was loaded from `paths`; raises an error of `serialize_rows.WRONG` for anything but a `loaded_document`."""
     from hermes.profiles.api import Loaded
     from hermes.profiles.role_captures import RoleCapture
 

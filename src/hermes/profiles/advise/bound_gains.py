@@ -26,7 +26,8 @@ TOGETHER = 5
 """The number of first actions that are replayed together: you plan further actions after measuring again."""
 _OF_HOST = ("host:", "launch:", "sync:")
 _BEYOND = 1.5
-"""The largest ratio of a replayed gain to the cost that a rule counted; a larger replay is not believed."""
+"""The largest ratio of a replayed gain to the cost that a rule counted, except for launches: a larger one is not
+believed."""
 _BESIDE, _BESIDE_LAUNCHES = 0.05, 0.5
 """The share of a loss that its count may have missed: the losses of all random jobs lie within the first share."""
 _BY_CHANCE = 1.28 * 2**0.5
@@ -98,11 +99,9 @@ def _left_of(split: StepSplit, *, alone: bool) -> int:
 
 
 def within_step(finding: Loss, room: GainBound) -> Loss:
-    """The finding with a cost of at most the step, and a gain of at most its cost and what a replay adds to it.
+    """The finding with its cost limited to the step, and its gain limited as `reach_ns` says.
 
-    A cost is what was measured, and stays that. A replay also includes what a loss of the host kept from running beside
-    other work, and did to other ranks: such a gain may exceed the cost. A wait that names its peer is one of several: a
-    replay of the late rank includes all collectives that it delays.
+    No replay changes a cost: the cost is what was measured.
     """
     if finding.endangers:
         return finding
@@ -116,7 +115,11 @@ def within_step(finding: Loss, room: GainBound) -> Loss:
 
 
 def reach_ns(finding: Loss, room: GainBound) -> int:
-    """What a fix may give in ns by replay: the finding's cost, and more where the loss holds up other work."""
+    """The most in ns that the fix of a finding may give: its cost, or more if a replay gives more.
+
+    A replay of the host also counts work that waited for what is lost, and other ranks that wait less. A wait that
+    names its peer is one of several: a replay of the late rank counts all collectives that the rank delays.
+    """
     cost, gain = finding.cost_ns, finding.gain
     if not gain.replayed:
         return cost
