@@ -19,7 +19,7 @@ import pathlib, pytest
 def test_it(name, passes_at):
     runs = pathlib.Path(__file__).with_name(name)
     runs.write_text(runs.read_text() + "." if runs.exists() else ".")
-    assert len(runs.read_text()) >= passes_at
+    assert len(runs.read_text()) >= passes_at, "what the program printed\\nline by line"
 """
 
 
@@ -35,7 +35,9 @@ def run(folder: Path, **tests: int) -> tuple[int, list[str]]:
 def test_a_test_that_passes_the_second_time_passes_the_run_and_is_named(tmp_path: Path) -> None:
     code, (line,) = run(tmp_path, good=1, flaky=2)
     assert code == 0
-    assert line.startswith("flaky: test_some.py::test_it[flaky-2]: AssertionError: assert 1 >= 2")
+    assert line.startswith(
+        "flaky: test_some.py::test_it[flaky-2]: AssertionError: what the program printed; assert 1 >= 2"
+    )
 
 
 def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:

@@ -39,14 +39,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def reasons(report: Path) -> dict[tuple[str, str], str]:
-    """The first line of each failure in a JUnit report, by the module and the name of the test."""
+    """What failed in each test of a JUnit report, by the module and the name of the test.
+
+    These are the first line of the failure and, where a message stands before it, the line of the assertion.
+    """
     cases = ElementTree.parse(report).iter("testcase") if report.exists() else ()
     found = {}
     for case in cases:
         failure = next((case.find(kind) for kind in ("failure", "error") if case.find(kind) is not None), None)
         if failure is not None:
-            line = next(iter(failure.get("message", "").splitlines()), "")
-            found[case.get("classname", ""), case.get("name", "")] = line[:_LONGEST]
+            lines = failure.get("message", "").splitlines()
+            told = [*lines[:1], *(line for line in lines[1:] if line.startswith("assert "))][:2]
+            found[case.get("classname", ""), case.get("name", "")] = "; ".join(line[:_LONGEST] for line in told)
     return found
 
 
