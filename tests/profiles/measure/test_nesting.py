@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermes.profiles.measure.leaves.nesting import NONE, Ints, _parents, calls_by_start, nest_sorted_calls, of_outermost
+from hermes.profiles.measure.leaves.nesting import (
+    NONE,
+    Ints,
+    _parents,
+    _without_crossings,
+    calls_by_start,
+    nest_sorted_calls,
+    of_outermost,
+)
 
 CALLS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 25)), max_size=40)
 
@@ -51,6 +59,13 @@ def test_calls_that_overlap_with_none_stay_as_they_are(drawn: list[tuple[int, in
     crossed = (start[:, None] < start) & (start < told[:, None]) & (told[:, None] < told)
     if not crossed.any():
         assert end.tolist() == told.tolist()
+
+
+@given(CALLS)
+def test_a_walk_along_the_crossing_calls_alone_cuts_as_one_along_all_calls(drawn: list[tuple[int, int]]) -> None:
+    start, told = calls(drawn)
+    end, _, _ = nest_sorted_calls(start, told)
+    assert end.tolist() == _without_crossings(start.tolist(), told.tolist())
 
 
 @given(CALLS, st.integers(0, 2**12 - 1))

@@ -58,17 +58,31 @@ def nest_sorted_calls(start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
     end = end.copy()
     trees = np.append(np.flatnonzero((depth == 0) & (end > start)), len(start))
     for tree in np.unique(np.searchsorted(trees, crossing, side="right") - 1).tolist():
-        which = slice(trees[tree], trees[tree + 1])
-        end[which] = _without_crossings(start[which].tolist(), end[which].tolist())
+        first, behind = trees[tree], trees[tree + 1]
+        some = first + _crossing(start[first:behind], end[first:behind])
+        end[some] = _without_crossings(start[some].tolist(), end[some].tolist())
     return end, *_parents(start, end)
+
+
+def _crossing(start: Ints, end: Ints) -> Ints:
+    """The indices of sorted calls that cross another call; the other calls keep their ends, whatever is cut."""
+    back = calls_by_start(-end, -start)
+    return np.union1d(_outlasted(start, end), back[_outlasted(-end[back], -start[back])])
+
+
+def _outlasted(start: Ints, end: Ints) -> Ints:
+    """The indices of sorted calls within which a call begins that ends later."""
+    after = np.arange(1, len(start) + 1)
+    behind = np.searchsorted(start, end)
+    some = np.flatnonzero(behind > after)
+    ranges = np.column_stack([after[some], behind[some]]).ravel()
+    return some[np.maximum.reduceat(np.append(end, end[-1:]), ranges)[::2] > end[some]] if len(some) else some
 
 
 def _without_crossings(start: list[int], end: list[int]) -> list[int]:
     """The ends of sorted calls, cut where two calls cross. `opened` is the stack of calls that may still be open."""
     opened: list[int] = []
     for call, begin in enumerate(start):
-        if end[call] <= begin:
-            continue
         while opened:
             around, stop = opened[-1], end[call]
             inside, after = end[around] - begin, stop - end[around]
