@@ -38,8 +38,13 @@ class BundleError(ValueError):
 @cache
 def files() -> dict[str, bytes]:
     """Each shared file by its name, as the web app serves it to a page."""
-    found = {path.name: path.read_bytes() for path in sorted([*_COMPONENTS.iterdir(), *_TRANSLATIONS.iterdir()])}
-    return found | {_SENTENCES: json.dumps(sentences(), ensure_ascii=False).encode()}
+    return _kept() | {_SENTENCES: json.dumps(sentences(), ensure_ascii=False).encode()}
+
+
+@cache
+def _kept() -> dict[str, bytes]:
+    """The shared files as they lie: a page in English needs no catalogue of Chinese sentences."""
+    return {path.name: path.read_bytes() for path in sorted([*_COMPONENTS.iterdir(), *_TRANSLATIONS.iterdir()])}
 
 
 def sentences() -> dict[str, str]:
@@ -68,13 +73,13 @@ def declared_words() -> dict[str, list[str]]:
 @cache
 def script(entry: str = "report.js") -> str:
     """The script of a one-file page: its modules and those they import, each in its own scope, without comments."""
-    return bundled(entry, {**{name: body.decode() for name, body in files().items()}, **_own()})
+    return bundled(entry, {**{name: body.decode() for name, body in _kept().items()}, **_own()})
 
 
 @cache
 def style() -> str:
     """The style of the shared scripts' drawings."""
-    return files()["components.css"].decode()
+    return _kept()["components.css"].decode()
 
 
 @cache
