@@ -34,6 +34,7 @@ from hermes.store.cache import Cache
 from hermes_testing import Fault, Job, as_written, generate, simulate
 from hermes_testing.ascend_common import Options
 from hermes_testing.faults import KINDS, FaultKind
+from hermes_testing.invariants import contradictions
 from hermes_testing.markdown import replace_block, table
 from hermes_testing.simulate import Result
 from hermes_testing.truth import step_ns, steps_of
@@ -102,7 +103,7 @@ def _row(name: str, folder: Path, kept: Path | None = None) -> Row:
         shutil.rmtree(folder / "cache", ignore_errors=True)
         if kept is None:
             shutil.rmtree(made)
-    return about | _said(report)
+    return about | _said(report) | {"contradictions": contradictions(report)}
 
 
 def _made(name: str, folder: Path) -> tuple[Row, Path]:
@@ -292,6 +293,7 @@ def _section(rows: Sequence[Row]) -> tuple[str, bool]:
         ("the range of the gain holds what the job without the fault gives", sum(held), len(held), HELD),
         ("the range is no wider than its middle", sum(narrow), len(narrow), NARROW),
         ("the kind of fault that is told least", *least, OF_A_KIND),
+        ("reports in which all times add up", sum(not row["contradictions"] for row in rows), len(rows), 1.0),
     ]
     head = table(
         ("what", "good", "share", "goal"),
