@@ -127,7 +127,7 @@ def reach_ns(finding: Loss, room: GainBound) -> int:
     if finding.fault is Fault.STRAGGLER:
         return max(cost, min(low, room.waits_ns))
     if finding.replay and only_host_changes(finding.replay):
-        # What faster launches give is bounded by their leaves: see `_most_of_leaves`.
+        # Faster launches also give back what a slow host spends between them, and the lead that its waits cost.
         most = room.host_ns if launches(finding.replay) else min(round(_BEYOND * cost), room.host_ns)
         return max(cost, min(low, most))
     return cost
@@ -136,13 +136,11 @@ def reach_ns(finding: Loss, room: GainBound) -> int:
 def _most_of_leaves(job: Job, finding: Loss) -> int | None:
     """The largest time of a rank in the leaves that a fix may shorten, in ns per step; None for waits and risks.
 
-    These are the leaves that the finding explains. Faster launches also shorten the time that the host needs to be
-    ahead again after it has waited for the device.
+    These are the leaves that the finding explains.
     """
     if finding.about is Leaf.WAIT or finding.awaited or finding.endangers:
         return None
-    leaves = finding.explains | (HOST_WAITS if launches(finding.replay) else frozenset())
-    rooms = (job.room_ns(rank, leaves) for rank in finding.ranks or job.spent)
+    rooms = (job.room_ns(rank, finding.explains) for rank in finding.ranks or job.spent)
     return max((room for room in rooms if room is not None), default=None)
 
 
@@ -176,7 +174,8 @@ def _most(job: Job, finding: Loss, leaves: frozenset[Leaf]) -> int:
 def within_leaf(job: Job, finding: Loss) -> Loss:
     """The finding under the leaf that it costs, with its share of the tree's step.
 
-    The cost is limited as `leaf_of` says, the gain to the time of all leaves that the finding explains.
+    The cost is limited as `leaf_of` says, the gain to the time of all leaves that the finding explains. Only a replay
+    of faster launches may give more, see `reach_ns`: work in other leaves then begins earlier, also on other ranks.
     """
     most, leaf = _most_of_leaves(job, finding), leaf_of(job, finding)
     if most is None or leaf is None:
@@ -185,13 +184,14 @@ def within_leaf(job: Job, finding: Loss) -> Loss:
     cost = min(finding.cost_ns, own)
     step = max((job.lengths.get(rank, 0) for rank in finding.ranks or job.lengths), default=0)
     share = finding.share if finding.gain.before or not step else min(cost / step, 1.0)
+    replayed = finding.gain.replayed and launches(finding.replay)
     return replace(
         finding,
         about=about,
         cost_ns=cost,
         share=share,
-        gain=at_most(finding.gain, most),
-        room_ns=most + _waits_ns(job, finding),
+        gain=finding.gain if replayed else at_most(finding.gain, most),
+        room_ns=None if replayed else most + _waits_ns(job, finding),
     )
 
 
