@@ -74,7 +74,7 @@ def _tree(report: Report) -> Iterator[str]:
     for leaf in rows:
         if leaf.curable_ns is not None and not 0 <= leaf.curable_ns <= leaf.total_ns:
             yield f"{leaf.curable_ns} of {leaf.total_ns} ns of {leaf.leaf.value} can be won"
-    kinds = {kind.leaf for kind in LeafKinds.of(rows).every}
+    kinds = {kind.leaf for kind in LeafKinds.of(rows).competing}
     if kinds and report.verdict.leaf not in kinds:
         yield f"the headline is about {report.verdict.leaf}, which takes no time"
 

@@ -176,6 +176,13 @@ def test_shares_are_of_the_captured_step_however_long_a_step_is_without_the_prof
     assert (action.share_low, action.share_high) == (action.gain.low_ns / 1_000, action.gain.high_ns / 1_000)
 
 
+def test_losses_of_chosen_actions_fit_into_one_step(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
+    """The loss of C lies on another rank, beside those of A and B."""
+    replay = replaying({"A": 600, "B": 300, "C": 200, "D": 100, "A+B": 900, "A+C": 600, "A+D": 700})
+    found = [finding(code, low=ns, high=ns) for code, ns in (("A", 600), ("B", 300), ("C", 200), ("D", 100))]
+    assert [one.codes for one in planned(found, replay, floor).actions] == [("A",), ("B",), ("D",)]
+
+
 def test_what_hides_behind_the_first_loss_comes_next(finding: Make, replaying: Replaying, floor: NoiseFloor) -> None:
     replay = replaying({"A": 300, "B": 200, "C": 0, "A+B": 310, "A+C": 450, "A+B+C": 460})
     found = [finding("A", low=300, high=300), finding("B", low=200, high=200), finding("C", low=0, high=160)]

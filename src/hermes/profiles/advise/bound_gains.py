@@ -241,12 +241,12 @@ class CostCertainty:
 
 
 def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
-    """A gain as the range in which its fix lies; a gain that was not replayed is an upper bound, and stays a bound.
+    """A gain as the range in which its fix lies, at most `most_ns`; a gain that was not replayed stays an upper bound.
 
     Counted host time with no device beside it is as uncertain as a change of the host's work.
     """
     if not gain.replayed or not gain.low_ns:
-        return gain
+        return at_most(gain, most_ns)
     if not specs:
         host = OF_KIND["host"]
         if gain.low_ns <= host.least * gain.high_ns:

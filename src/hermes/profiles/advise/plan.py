@@ -35,7 +35,8 @@ def plan(
     claims = {one.key: one.claim for one in reversed(ranking.problems)}
     ordered = _in_turn(_merged(made, replay, step_ns), claims, behind, replay)
     answered = {one.key: one for one in ranking.findings}
-    actions = _notable([_in_range(one, answered, ranking.known, step_ns) for one in ordered], ranking)
+    ranges = [_in_range(one, answered, ranking.known, step_ns) for one in ordered]
+    actions = _of_one_step(_notable(ranges, ranking), answered, step_ns)
     return Plan(
         floor=floor,
         actions=actions,
@@ -51,6 +52,21 @@ def _notable(actions: Sequence[Advice], ranking: Ranking) -> tuple[Advice, ...]:
     grave = {one.key for one in ranking.problems if one.endangers}
     kept = [one for one in actions if one.gain.high_ns >= ranking.floor.least_ns or grave & {*one.answers}]
     return tuple(kept or actions[:1])
+
+
+def _of_one_step(actions: Sequence[Advice], findings: Mapping[Key, Loss], step_ns: int) -> tuple[Advice, ...]:
+    """The actions whose losses fit into one step, one after the other: what costs more is lost beside them.
+
+    A rank may lose time while another rank loses more. A loss that endangers the job is no time of the step.
+    """
+    kept, spent = list[Advice](), 0
+    for one in actions:
+        own = [findings[key] for key in one.answers if key in findings]
+        cost = sum(loss.cost_ns for loss in own if not loss.endangers)
+        if not kept or spent + cost <= step_ns:
+            kept.append(one)
+            spent += cost
+    return tuple(kept)
 
 
 def _in_range(one: Advice, findings: Mapping[Key, Loss], known: CostCertainty, step_ns: int) -> Advice:
