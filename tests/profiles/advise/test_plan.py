@@ -198,6 +198,21 @@ def test_what_is_explained_comes_after_its_cause_however_much_a_replay_of_it_giv
     assert [one.codes for one in planned([wait_, cause], replay, floor).actions] == [("CPU002",), ("COM002",)]
 
 
+def test_a_cause_below_the_noise_floor_lets_no_action_come_before_its_other_cause(
+    finding: Make, replaying: Replaying, floor: NoiseFloor
+) -> None:
+    gains = {"CPU002": 8, "CPU004": 40, "HOT001": 200}
+    several = {"+".join(some): sum(gains[one] for one in some) for many in (2, 3) for some in permutations(gains, many)}
+    replay = replaying(gains | several)
+    small, large = finding("CPU002", low=8, high=8), finding("CPU004", low=40, high=40)
+    ranking = rank([finding("HOT001", low=200, high=200), small, large], replay, floor)
+    told = {"HOT001": ((small.key, large.key), 0.5), "CPU002": ((), 0.9), "CPU004": ((), 0.1)}
+    found = tuple(replace(one, causes=told[one.code][0], claim=told[one.code][1]) for one in ranking.findings)
+    ranking = replace(ranking, findings=found, floor=replace(floor, least_ns=20))
+    actions = plan(ranking, [()] * len(ranking.problems), replay, (), 4).actions
+    assert [one.codes for one in actions] == [("CPU004",), ("HOT001",)]
+
+
 def test_an_action_does_not_wait_for_a_cause_that_is_part_of_it(
     finding: Make, replaying: Replaying, floor: NoiseFloor
 ) -> None:

@@ -33,10 +33,14 @@ def plan(
     ]  # fmt: skip
     behind = {one.key: one.causes for one in ranking.problems}
     claims = {one.key: one.claim for one in reversed(ranking.problems)}
-    ordered = _in_turn(_merged(made, replay, step_ns), claims, behind, replay)
     answered = {one.key: one for one in ranking.findings}
+    # Only actions that are shown keep others waiting.
+    notable = _notable(
+        {one: _in_range(one, answered, ranking.known, step_ns) for one in _merged(made, replay, step_ns)}, ranking
+    )
+    ordered = _in_turn(notable, claims, behind, replay)
     ranges = [_in_range(one, answered, ranking.known, step_ns) for one in ordered]
-    actions = _of_one_step(_notable(ranges, ranking), answered, step_ns)
+    actions = _of_one_step(ranges, answered, step_ns)
     return Plan(
         floor=floor,
         actions=actions,
@@ -47,11 +51,15 @@ def plan(
     )
 
 
-def _notable(actions: Sequence[Advice], ranking: Ranking) -> tuple[Advice, ...]:
-    """The actions whose gain exceeds the noise floor, and the actions against a risk that ends the job."""
+def _notable(ranges: Mapping[Advice, Advice], ranking: Ranking) -> Sequence[Advice]:
+    """The actions, each given with its range, that exceed the noise floor or are against a risk that ends the job.
+
+    If none do, the action with the largest range is kept.
+    """
     grave = {one.key for one in ranking.problems if one.endangers}
-    kept = [one for one in actions if one.gain.high_ns >= ranking.floor.least_ns or grave & {*one.answers}]
-    return tuple(kept or actions[:1])
+    least = ranking.floor.least_ns
+    kept = [one for one, told in ranges.items() if told.gain.high_ns >= least or grave & {*one.answers}]
+    return kept or sorted(ranges, key=lambda one: -ranges[one].gain.high_ns)[:1]
 
 
 def _of_one_step(actions: Sequence[Advice], findings: Mapping[Key, Loss], step_ns: int) -> tuple[Advice, ...]:
