@@ -293,7 +293,7 @@ def _section(rows: Sequence[Row]) -> tuple[str, bool]:
         ("the range of the gain holds what the job without the fault gives", sum(held), len(held), HELD),
         ("the range is no wider than its middle", sum(narrow), len(narrow), NARROW),
         ("the kind of fault that is told least", *least, OF_A_KIND),
-        ("reports in which all times add up", sum(not row["contradictions"] for row in rows), len(rows), 1.0),
+        ("reports without a contradiction", sum(not row["contradictions"] for row in rows), len(rows), 1.0),
     ]
     head = table(
         ("what", "good", "share", "goal"),

@@ -127,17 +127,14 @@ def reach_ns(finding: Loss, room: GainBound) -> int:
     if finding.fault is Fault.STRAGGLER:
         return max(cost, min(low, room.waits_ns))
     if finding.replay and only_host_changes(finding.replay):
-        # Faster launches also give back what a slow host spends between them, and the lead that its waits cost.
+        # A slow host also loses time between launches, and the lead that it needs after each wait.
         most = room.host_ns if launches(finding.replay) else min(round(_BEYOND * cost), room.host_ns)
         return max(cost, min(low, most))
     return cost
 
 
 def _most_of_leaves(job: Job, finding: Loss) -> int | None:
-    """The largest time of a rank in the leaves that a fix may shorten, in ns per step; None for waits and risks.
-
-    These are the leaves that the finding explains.
-    """
+    """The largest time of a rank in the leaves that a finding explains, in ns per step; None for waits and risks."""
     if finding.about is Leaf.WAIT or finding.awaited or finding.endangers:
         return None
     rooms = (job.room_ns(rank, finding.explains) for rank in finding.ranks or job.spent)
@@ -241,7 +238,9 @@ class CostCertainty:
 
 
 def ranged(gain: Gain, specs: Sequence[str], most_ns: int) -> Gain:
-    """A gain as the range in which its fix lies, at most `most_ns`; a gain that was not replayed stays an upper bound.
+    """A gain as the range in which its fix lies. No end of the range exceeds `most_ns`.
+
+    A gain that was not replayed stays an upper bound.
 
     Counted host time with no device beside it is as uncertain as a change of the host's work.
     """

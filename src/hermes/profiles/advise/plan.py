@@ -34,7 +34,7 @@ def plan(
     behind = {one.key: one.causes for one in ranking.problems}
     claims = {one.key: one.claim for one in reversed(ranking.problems)}
     answered = {one.key: one for one in ranking.findings}
-    # Only actions that are shown keep others waiting.
+    # Actions below the noise floor go first: no action is placed behind a cause that the plan does not show.
     notable = _notable(
         {one: _in_range(one, answered, ranking.known, step_ns) for one in _merged(made, replay, step_ns)}, ranking
     )
@@ -52,9 +52,9 @@ def plan(
 
 
 def _notable(ranges: Mapping[Advice, Advice], ranking: Ranking) -> Sequence[Advice]:
-    """The actions, each given with its range, that exceed the noise floor or are against a risk that ends the job.
+    """The actions whose gain exceeds the noise floor, and the actions against a risk that ends the job.
 
-    If none do, the action with the largest range is kept.
+    `ranges` holds each action with the range of its gain. If no action qualifies, the one with the largest gain stays.
     """
     grave = {one.key for one in ranking.problems if one.endangers}
     least = ranking.floor.least_ns
@@ -63,9 +63,10 @@ def _notable(ranges: Mapping[Advice, Advice], ranking: Ranking) -> Sequence[Advi
 
 
 def _of_one_step(actions: Sequence[Advice], findings: Mapping[Key, Loss], step_ns: int) -> tuple[Advice, ...]:
-    """The actions whose losses fit into one step, one after the other: what costs more is lost beside them.
+    """The actions, in order, as long as their costs together fit into one step.
 
-    A rank may lose time while another rank loses more. A loss that endangers the job is no time of the step.
+    Two ranks may lose time at the same moment, so costs can sum to more than the step. Then the later action is left
+    out: its rank loses time while another rank loses more. A loss that endangers the job costs no time of the step.
     """
     kept, spent = list[Advice](), 0
     for one in actions:
